@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* batch_encoder.h -- frames to a subscription as one part: packed together, or by reference.
+/* batch_encoder.h -- frames for one subscription as one part of a message, packed together or by
+ * reference.
  *
- * A frame is encoded once and sent to n: what lies in a payload is passed on as it is, and a
- * payload that is wanted whole is passed on itself.  Effects that are not about bytes (counts of
- * references) may stand between those of one batch; they end nothing. */
+ * A frame is encoded once and sent to all readers.  Frames that lie in a payload are passed on as
+ * they are; a payload that is wanted whole is passed on itself.  Effects that only change counts of
+ * references may stand between the effects of one batch. */
 #ifndef IO_BATCH_ENCODER_H
 #define IO_BATCH_ENCODER_H
 

@@ -9,8 +9,8 @@
 
 enum { CLOCK_DICE_COUNT = 64 };
 
-/* Random numbers are taken from the kernel by the handful: they become session tokens, which must
- * not be guessed. */
+/* Random numbers are read from the kernel several at a time.  They become session tokens, so they
+ * must not be guessed. */
 struct clock {
     uint64_t dice[CLOCK_DICE_COUNT];
     unsigned left;

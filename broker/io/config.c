@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* No memory of the broker's is configured larger than this: a slip of the finger, not a size. */
+/* Larger sizes than this are typing errors, and refused. */
 #define CONFIG_BYTES_MAX (UINT64_C(1) << 44)
 enum { LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
 

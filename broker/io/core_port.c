@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_port.c -- between parts and the core: bytes to events, effects to bytes; see core_port.h.
  *
- * Order within one step: the core decides, counts of references are carried out, then
- * core_port_out() gives the effects one by one, ACCEPTED last, for a reader waits for a value and
- * its writer does not wait for the answer.  When all is given, payloads that nobody refers to any
- * more are freed. So a range may be sent from a payload that the same step released. */
+ * Order within one step: the core decides; counts of references change; then core_port_out() gives
+ * the effects one by one.  ACCEPTED comes last: a reader waits for its value, and a writer does not
+ * wait for this answer.  When all effects are given, payloads without references are freed.  So a
+ * range may be sent from a payload that the same step released. */
 #include "broker/io/core_port.h"
 
 #include "broker/io/journal_codec.h"
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-/* For no longer than this a broker was away, whatever the clock on the wall says: a year. */
+/* A broker counts as away for at most a year, whatever the wall clock says. */
 #define AWAY_NS_MAX (INT64_C(365) * 86400 * 1000000000)
 
 /* A connection whose client speaks a newer minor version than we: it may say what we do not know
@@ -87,7 +87,7 @@ static struct newer *newer_find(const struct core_port *port, conn_id conn)
     return NULL;
 }
 
-/* Without memory it is forgotten, and what we do not know is a violation. */
+/* Without memory the version is not kept, and messages of newer versions are violations. */
 static void newer_add(struct core_port *port, conn_id conn, uint64_t token)
 {
     if (newer_find(port, conn) != NULL)
@@ -297,7 +297,7 @@ int64_t core_port_deadline_ns(const struct core_port *port)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* What the core says is within the limits of the protocol: it can be encoded. */
+/* Messages of the core are within the limits of the protocol, so they can be encoded. */
 static struct buffer *port_encode(struct core_port *port, const struct msg *msg)
 {
     size_t bytes = 0;
@@ -307,7 +307,7 @@ static struct buffer *port_encode(struct core_port *port, const struct msg *msg)
     return part;
 }
 
-/* An observer's greeting promises nothing: a broker that cannot write can still be asked why. */
+/* An observer may greet while the journal cannot be written: so operators can ask why. */
 static enum core_port_saying saying_of(const struct msg *msg)
 {
     switch (msg_kind((unsigned)msg->type)->as.to_client.wait) {
@@ -449,8 +449,8 @@ static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
     return true;
 }
 
-/* What comes next, as one part.  A stream with a hole in it is worse than none: without its bytes
- * nothing behind it is said either. */
+/* The next part to send.  A stream must have no hole: if its bytes cannot be read back, nothing
+ * behind it is sent. */
 static void data_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
 {
     out->saying = CORE_PORT_OUTCOME;
@@ -596,9 +596,10 @@ const char *core_port_replay(struct core_port *port, struct span record, payload
     return wrong;
 }
 
-/* How far the core's clock is ahead of the machine's.  That of a machine begins anew when it is
- * started, and is another one on another machine: but what occurred before is not to seem later
- * than what comes, so the core's goes on where it was, and as far as the clock on the wall did. */
+/* How far the core's clock is ahead of the machine's.  The monotonic clock of a machine begins anew
+ * at each start, and differs between machines.  But earlier events must not seem later than new
+ * ones.  So the core's clock goes on from where it was, plus the time that passed on the wall
+ * clock. */
 static int64_t clock_ahead_ns(struct core_moment seen, struct core_port_now now)
 {
     if (seen.now_ns <= now.now_ns)

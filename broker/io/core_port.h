@@ -91,9 +91,9 @@ bool core_port_out(struct core_port *port, struct core_port_out *out);
 /* What the last call decided, as a step for the journal; NULL: nothing, or no more.  Of
  * core_port_snapshot() in pieces of about bytes_max, otherwise whole.  Before core_port_out(). */
 struct journal_step *core_port_step(struct core_port *port, size_t bytes_max);
-/* Up to where before `end` the journal holds little that is wanted, bytes_max at most; 0: nowhere.
- * What lies below is written anew by core_port_move(): the next payload of it as a step; *at begins
- * with 0; NULL: no more. */
+/* Up to where before `end` the journal holds few payloads that are wanted, with at most bytes_max;
+ * 0: there is no such place.  core_port_move() writes those payloads anew: each call gives the next
+ * one as a step; *at begins at 0; NULL: no more. */
 uint64_t core_port_sparse_below(const struct core_port *port, uint64_t end, uint64_t bytes_max);
 struct journal_step *core_port_move(struct core_port *port, uint32_t *at, uint64_t below);
 /* Whether all payloads are in the journal, where they are to be: only then can a snapshot speak of
@@ -113,8 +113,8 @@ struct core_port_journal {
     void *arg;
 };
 void core_port_use_journal(struct core_port *port, const struct core_port_journal *journal);
-/* Whether a payload could not be read back.  Then what was to be said was not, and the port says
- * nothing any more: its owner ends. */
+/* Whether a payload could not be read back.  Then the port sends nothing any more, and its owner
+ * ends the broker. */
 bool core_port_is_broken(const struct core_port *port);
 /* The bytes of a payload that a CORE_PORT_FACT names, borrowed; good until core_port_out() has no
  * more. */

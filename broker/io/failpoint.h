@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* failpoint.h -- places where a test lets the broker die, and sizes that a test makes small.
+/* failpoint.h -- places where a test ends the broker, and sizes that a test makes small.
  *
- * In errbusd they do nothing (failpoint.c); the broker for tests has others
- * (tests/lib/failpoint/).  Between any two of these places something has become true that a restart
- * must find true again:
+ * In errbusd they do nothing (failpoint.c); the broker for tests has others (tests/lib/failpoint/).
+ * Between any two of these places something changes that a restart must find again:
  *
- *   decided                     a step is decided, nothing of it is on its way
+ *   decided                     a step is decided; none of it is sent or written
  *   append, appended            in the journal's thread, around the write
  *   sync, synced                ... around the fdatasync
- *   flush, flushed              in the second thread, around what syncs beside the first
+ *   flush, flushed              in the second thread, around its syncs
  *   answer, answered            around a message to a client
  *   deliver, delivered          around a batch to a reader
- *   move, moved                 an old value that is in the way of a checkpoint is on its way to a
- *                               new place; all are there, and the checkpoint is not told yet
- *   checkpoint, checkpointing   a checkpoint is due; its first piece is on its way
- *   trim, trimmed               it is whole; what lies before it is given up */
+ *   move, moved                 an old value is written anew, so that a checkpoint can follow; all
+ *                               are, and the checkpoint is not written yet
+ *   checkpoint, checkpointing   a checkpoint is due; its first piece is being written
+ *   trim, trimmed               it is whole; the records before it are given up */
 #ifndef IO_FAILPOINT_H
 #define IO_FAILPOINT_H
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* held_output.h -- what is said only once it is kept: outgoing parts that wait for the journal.
+/* held_output.h -- outgoing parts that wait for the journal.
  *
- * A part waits for the ticket of the newest step that was decided when it was made
- * (journal_thread.h): what it tells may stand on any step up to that.  Outcomes wait until it is
- * logged, answers, where that is promised, until it is synced.  Each has a queue of its own, in
- * order: an outcome is not held up by the answers before it, which go by another connection and may
- * wait for the disk. */
+ * A part may tell of any step up to the newest one that was decided when the part was made.  So it
+ * waits for the ticket of that step (journal_thread.h).  Outcomes wait until it is logged; answers
+ * wait until it is synced, if that durability was asked for.  Each kind has a queue of its own, in
+ * order: outcomes and answers go by different connections, and answers may wait for the disk. */
 #ifndef IO_HELD_OUTPUT_H
 #define IO_HELD_OUTPUT_H
 

@@ -182,8 +182,8 @@ static enum journal_state state_of(enum journal_err err)
                : JOURNAL_IS_REFUSED;
 }
 
-/* What the newest whole checkpoint does not need goes, or with the next one if it cannot go now; on
- * a full disk it is tried again before that. */
+/* Trims what the newest whole checkpoint does not need.  If that fails, the next checkpoint trims
+ * it; on a full disk it is tried again before that. */
 static void thread_trim(struct journal_thread *thread, uint64_t needed_from)
 {
     failpoint_reach("trim");
@@ -196,8 +196,8 @@ static void thread_trim(struct journal_thread *thread, uint64_t needed_from)
     failpoint_reach("trimmed");
 }
 
-/* Appends the first count records; where there is no room, what waits for a trim goes at once, and
- * if that makes none, into what is set aside. */
+/* Appends the first count records.  If there is no room, first a waiting trim is made at once; if
+ * that makes no room, the records go into the reserve. */
 static enum journal_state write_records(struct journal_thread *thread, size_t count, unsigned how)
 {
     enum journal_state state = JOURNAL_IS_WELL;

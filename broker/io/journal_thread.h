@@ -30,17 +30,17 @@
 
 /* From so many waiting bytes on the loop reads no more data. */
 #define JOURNAL_THREAD_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
-/* A record of no meaning, to see whether there is room again: replay passes it over. */
+/* A record without content, written to see whether there is room again; a replay skips it. */
 enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX };
 /* Of a journal that is not synced as it comes. */
 enum { JOURNAL_THREAD_FLUSH_MS = 1000 };
 #define JOURNAL_THREAD_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
 #define JOURNAL_THREAD_UNSYNCED_BYTES (UINT64_C(1024) * 1024 * 1024)
-/* Behind a batch of so many bytes values come in a stream, and to wake up for each of them costs
- * more than to write it: such a journal waits until as much again is there, or for so long. */
+/* A batch of this size is part of a stream.  To wake up for each value costs more than to write it.
+ * So such a journal waits until as much again is there, or for this time. */
 #define JOURNAL_THREAD_STREAM_BYTES (UINT64_C(256) * 1024)
 enum { JOURNAL_THREAD_STREAM_US = 200 };
-/* How often a disk that was full is looked at again, and a write that was refused tried again. */
+/* How often a full disk is checked again, and a refused write is tried again. */
 enum { JOURNAL_THREAD_AGAIN_MS = 200 };
 
 /* What one step decided; one block from journal_step_new(), which the journal thread frees. */

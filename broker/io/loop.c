@@ -196,8 +196,8 @@ static void say_kept(struct loop *loop)
     }
 }
 
-/* Peers whose queue was full when something was to be said to them.  To report one may fill the
- * queue of another; none is reported twice. */
+/* Peers whose queue was full when the broker had a message for them.  A report about one may fill
+ * the queue of another; each is reported once. */
 static void report_clogged(struct loop *loop)
 {
     while (loop->clogged_count > 0) {
@@ -389,8 +389,8 @@ static bool put_off(struct loop *loop, struct peer *peer, struct span part)
     return peer->is_put_off && weight != MSG_LIGHT;
 }
 
-/* There is room again: the clients that were put off shall send their messages again.  Their
- * connections go mute, and a client gives up a mute connection within two heartbeats. */
+/* There is room again.  Clients whose messages were dropped must send them again: their connections
+ * get no more output, and a client gives up such a connection within two heartbeats. */
 static void recall(struct loop *loop)
 {
     if (!loop->has_put_off || persistence_is_short(&loop->persistence))

@@ -41,8 +41,8 @@ static void tune_memory(void)
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
 }
 
-/* A standard stream that nobody gave us would be the next socket, and what we log would be sent
- * there.  /dev/null takes its place, the wrong way round: to use it is an error. */
+/* A closed standard stream would become the next socket, and log lines would be sent there.  So
+ * /dev/null takes its place, opened the wrong way round: each use of it is an error. */
 static void hold_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -122,8 +122,8 @@ static void log_start(const struct config *config, const struct loop *loop)
                  (unsigned long long)restored.bytes);
 }
 
-/* Without a word about it, what the journal makes possible: without one nothing is durable, and to
- * ask for both is to have been misunderstood.  false: it was said why. */
+/* The durability, if none was asked for, is what the journal makes possible.  Without a journal
+ * nothing is durable; to ask for both is an error.  false: it was reported. */
 static bool choose_durability(struct config *config, enum durability *out_durability)
 {
     const char *asked = config->durability;
@@ -186,7 +186,7 @@ static bool open_journal(const struct config *config, enum durability durability
     return true;
 }
 
-/* The ports come first: a start that cannot have them leaves no journal behind. */
+/* The ports come first: a start that cannot have them creates no journal. */
 static int run_broker(const struct config *config, enum durability durability)
 {
     int status = EXIT_OWN_FAILURE;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* new_connections.h -- connections that nobody stands for: those that have not said a word yet, and
- * those that the core does not want to hear of any more.
+/* new_connections.h -- connections without a session: those that have sent nothing yet, and those
+ * that the core dropped.
  *
- * libzmq tells of them by their descriptors alone (its monitor), keeps them as long as they like,
- * and accepts all that come until there are no descriptors; then nobody gets in, and its I/O thread
- * spins.  So each has its time, and the one that waits longest goes when there are
- * too many of them, or too many connections in all.  Who has said something is not new:
- * whoever keeps to the protocol is not let go here.
+ * libzmq reports them by their descriptors alone (its monitor), and keeps them for any time.  It
+ * accepts all that come until there are no descriptors left.  Then no client can connect, and its
+ * I/O thread spins.  So each new connection has a time.  The one that waits longest is closed when
+ * there are too many of them, or too many connections in all.  A connection that has sent something
+ * is not new, and is never closed here.
  *
- * Pure: descriptors are numbers, and to let one go is the caller's. */
+ * Pure: descriptors are numbers, and the caller closes them. */
 #ifndef IO_NEW_CONNECTIONS_H
 #define IO_NEW_CONNECTIONS_H
 

@@ -145,8 +145,8 @@ struct peer *peers_add(struct peers *peers, enum lane lane, uint32_t routing, in
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* Those closing wait in the order in which they may be given out, whatever comes of them meanwhile:
- * who is read from goes back to the end.  So only the first is ever looked at. */
+/* Closing connections wait in the order in which they may be reported.  One that is read from goes
+ * back to the end.  So only the first is ever checked. */
 static void closing_push(struct peers *peers, struct peer *peer)
 {
     uint32_t place = (uint32_t)(peer - peers->items);

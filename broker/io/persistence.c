@@ -259,8 +259,8 @@ static bool would_make_room(const struct persistence *persistence, const struct 
            (is_way_open(persistence) || pays(persistence, from));
 }
 
-/* A value that is wanted holds its segment, and all behind it.  Where few are, they are written
- * anew, so that the next trim takes what lies around them. */
+/* A wanted value keeps its segment, and all segments behind it.  Where few values are wanted, they
+ * are written anew, so that the next trim takes those segments. */
 static void move_sparse(struct persistence *persistence, struct core_port *port)
 {
     uint32_t at = 0;
@@ -276,7 +276,7 @@ static void move_sparse(struct persistence *persistence, struct core_port *port)
     persistence->is_moved = true;
 }
 
-/* On a full disk readers let files go, too, that no checkpoint had to let go. */
+/* On a full disk readers release files, too; no checkpoint is needed for that. */
 static bool is_trim_due(const struct persistence *persistence, const struct core_port *port,
                         int64_t now_ns)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* persistence.h -- between the port and the journal: what a step decided goes into it, and what is
- * to be said waits until that is kept.
+/* persistence.h -- between the port and the journal: writes what a step decided, and holds output
+ * back until it is kept.
  *
  * How long a part waits depends on what it is (core_port.h) and on the durability that was asked
  * for:
  *
- *                    memory     process              disk
+ *                      memory     process              disk
  *   outcomes         at once    in the log           in the log
  *   answers          at once    in the log           on the disk
  *   all else         at once    at once              at once
  *
- * "In the log" survives the end of the broker's process, "on the disk" that of its machine. */
+ * "In the log" survives the end of the broker's process, "on the disk" the end of its machine. */
 #ifndef IO_PERSISTENCE_H
 #define IO_PERSISTENCE_H
 
@@ -76,8 +76,8 @@ enum { PERSISTENCE_TRIM_MS = 100 };
 #define PERSISTENCE_MOVE_BYTES JOURNAL_THREAD_WAITING_BYTES
 #define PERSISTENCE_RECENT_BYTES (2 * PERSISTENCE_CHECKPOINT_BYTES)
 
-/* So many times its size is set aside for bad news on a full disk: itself, what comes until the
- * next one, and as much again for errors. */
+/* The reserve for a full disk, in sizes of a checkpoint: one for itself, one for what comes until
+ * the next, two for errors. */
 enum { PERSISTENCE_ASIDE_TIMES = 4 };
 /* On a full disk room is kept for two of the checkpoints that let old files go, and a fourth of
  * what is set aside for what leads there: acknowledgements, and what the broker itself must

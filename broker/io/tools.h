@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* tools.h -- what errbusd does instead of being a broker: --check, --repair, --export. */
+/* tools.h -- the tools of errbusd: --check, --repair, --export. */
 #ifndef IO_TOOLS_H
 #define IO_TOOLS_H
 

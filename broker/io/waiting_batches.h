@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* waiting_batches.h -- batches that came while the disk is full, until there is room for them.
  *
- * So much is taken over of each connection, and of all together.  A connection of which more comes
- * is shed: from its next batch on nothing of it is kept, for what follows a gap is of no use.  Its
- * client has all of it in its outbox, hears of no acceptance, and comes back by another connection,
- * as from any that is dead.  So however much is sent, whoever comes can attach, read, and make
- * room. */
+ * A bound holds for each connection, and for all together.  A connection that sends more is shed:
+ * its next batches are dropped, because a stream must have no gap.  Its client has them all in its
+ * outbox, gets no acceptance, and reconnects as after a dead connection.  So any client can attach,
+ * read and make room, however much others send. */
 #ifndef IO_WAITING_BATCHES_H
 #define IO_WAITING_BATCHES_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* crc32c_sse42.c -- the checksum by the instruction of SSE4.2; for x86-64, see CMakeLists.txt.
  *
- * The instruction takes 8 bytes, one can begin each cycle, and its result is there three cycles
- * later.  So long data is taken as three streams side by side, and the three sums are joined: to
- * append n bytes to a sum is to multiply it by x^8n modulo the polynomial, which tables do four
- * times 8 bits at a time (as in Mark Adler's crc32c.c, 2013). */
+ * The instruction takes 8 bytes.  One can begin in each cycle, and its result comes three cycles
+ * later.  So long data is read as three streams side by side, and the three sums are joined.  To
+ * append n bytes to a sum is to multiply it by x^8n modulo the polynomial.  Tables do that, 8 bits
+ * at a time in four steps (as in Mark Adler's crc32c.c, 2013). */
 #include "broker/journal/crc32c.h"
 
 #include <nmmintrin.h>

@@ -2,17 +2,17 @@
 /* group.c -- groups: each value of a topic is leased to one member.
  *
  * The place of a group in its topics is a durable subscription of GROUPS_PARTY, which is sent
- * nothing.  From its next_seq on lies what was given to no member yet; from acked_seq on lies what
- * is not done.  In between, each slot that is not done is a task (tables/task.h).  The members of a
- * group are subscriptions of parties.  They have no place in any topic; they are sent what is
- * leased to them.
+ * nothing.  Slots from its next_seq on were given to no member yet; slots below acked_seq are done.
+ * Each slot between the two that is not done is a task (tables/task.h).  The members of a group are
+ * subscriptions of parties.  They have no place in any topic; they are sent what is leased to
+ * them.
  *
  * Members with credit wait in line (group->idle).  A member goes to the end of the line with each
- * task that it is given.  Without credit it is not in line.  Tasks that were given before go before
- * new ones.
+ * task that it gets; without credit it is not in line.  Tasks that were given before go before new
+ * ones.
  *
  * When a member is lost, all its tasks are given back in the same step (group_party_ended), and so
- * in one record of the journal.  A word about a lease that is over has an older delivery number,
+ * in one record of the journal.  A message about a lease that is over has an older delivery number,
  * and is ignored.  So a task is settled once (group_settle). */
 #include "broker/core/groups/group.h"
 
@@ -199,7 +199,8 @@ static void release_left(struct core *core, struct sub *member)
     failure_unref(core, failure);
 }
 
-/* It is given nothing more.  Was it the last that could be, requests wait for another from now. */
+/* The member gets no more tasks.  If it was the last that could, requests begin to wait for another
+ * member now. */
 static void stop_giving(struct core *core, struct sub *member)
 {
     struct group *group = member->group;
@@ -273,8 +274,8 @@ static bool is_reachable(const struct sub *member)
     return session != NULL && session->data != 0 && session->is_ready && !session->is_suspect;
 }
 
-/* Who waited longest of those that have credit and can be reached, or NULL.  Who cannot is not in
- * line until it is back. */
+/* The member that waited longest, of those with credit and a connection; or NULL.  A member without
+ * a connection is not in line until it is back. */
 static struct sub *next_member(struct group *group)
 {
     while (!list_is_empty(&group->idle)) {
@@ -286,7 +287,7 @@ static struct sub *next_member(struct group *group)
     return NULL;
 }
 
-/* A slot that is no task of the group's: not there any more, or a request that is settled. */
+/* A slot that is not a task of the group: it is not kept any more, or it is a settled request. */
 static bool pass_over(struct core *core, struct route *route)
 {
     struct topic *topic = route->topic;
@@ -309,7 +310,7 @@ static bool pass_over(struct core *core, struct route *route)
     return true;
 }
 
-/* The next slot that was given to nobody: topics take turns.  false: there is none. */
+/* The next slot that was given to no member; topics take turns.  false: there is none. */
 static bool next_slot(struct core *core, struct group *group, struct route **out_route)
 {
     struct list *ready = &group->place->ready;
@@ -330,8 +331,7 @@ static bool next_slot(struct core *core, struct group *group, struct route **out
     return false;
 }
 
-/* The first that was given before, or NULL; one whose value went while nobody was there to take it
- * is over. */
+/* The first task that is to be given again, or NULL.  A task whose value went meanwhile is over. */
 static struct task *next_waiting(struct core *core, struct group *group)
 {
     while (!list_is_empty(&group->waiting)) {
@@ -373,7 +373,7 @@ static enum given give(struct core *core, struct group *group, struct sub *membe
     return GIVEN;
 }
 
-/* To whoever has credit, as long as there is something; false: memory is short. */
+/* Gives tasks to members with credit, as long as there are both.  false: no memory. */
 static bool deal(struct core *core, struct group *group, uint32_t *left)
 {
     struct sub *member;
@@ -606,8 +606,8 @@ void groups_tell_dropped(struct core *core, struct job *job, struct failure *fai
     }
 }
 
-/* A task that was put off goes on by the wall clock.  However far that clock jumped, it waits for
- * no longer than it was put off for. */
+/* The delay of a task goes on by the wall clock, also over a restart.  If that clock jumped, the
+ * task still waits at most for its delay. */
 static void resume_task(struct core *core, struct task *task)
 {
     int64_t left_ns = task->delay.due_wall_ns - core->wall_ns;

@@ -78,8 +78,8 @@ static bool copy_pieces(struct core *core, struct topic *dead, uint64_t number,
     return true;
 }
 
-/* Its slot is open for this moment alone: a table of open slots that is full takes no payload from
- * the dead. */
+/* The slot is open for this moment alone.  If the table of open slots is full, the letter is still
+ * kept. */
 static bool copy_chunks(struct core *core, struct topic *dead, uint64_t number,
                         const struct chunks *chunks)
 {
@@ -111,7 +111,7 @@ static bool copy_value(struct core *core, struct topic *dead, uint64_t number,
     return false;
 }
 
-/* Room is made before it is needed: the oldest that nobody works on goes. */
+/* Makes room for a letter: the oldest one that no member works on goes. */
 static void letter_drop_oldest(struct core *core, struct group *group)
 {
     LIST_EACH(link, &group->letters) {

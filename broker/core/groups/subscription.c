@@ -301,7 +301,8 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         open_durable(core, session, sub, msg, is_again);
         return;
     }
-    /* What came before and is not there was refused, or is closed: it is not opened now. */
+    /* The message came before.  If the subscription is not there, it was refused, or is closed: it
+     * is not opened now. */
     struct sub_terms terms = terms_of(msg);
     sub = is_again ? NULL : sub_new(core, session, msg);
     bool is_attached = sub != NULL && sub_attach(core, session, sub, &terms);
@@ -361,7 +362,7 @@ static void leave_session(struct core *core, struct sub *sub)
     (void)core;
 }
 
-/* What waits to be acknowledged of it: its number may be another's soon. */
+/* Drops the parked acknowledgements of this subscription: its number may be used again soon. */
 static void forget_acks(struct sub *sub)
 {
     struct session *session = sub->party->session;

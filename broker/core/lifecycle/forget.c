@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* forget.c -- a job that nobody is in is forgotten at the word of an operator.
+/* forget.c -- an operator has a job forgotten that no party is in.
  *
- * It goes as a job goes whose linger time is over: values, durable names, groups, dead letters,
- * events and the verdict.  Nothing is taken from a party that is there; who wants that cancels the
- * job first. */
+ * All of the job goes, as at the end of its linger time: values, durable names, groups, dead
+ * letters, events and the verdict.  A job with a party in it is refused; the operator cancels it
+ * first. */
 #include "broker/core/lifecycle/forget.h"
 
 #include "broker/core/lifecycle/job.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* forget.h -- a job that nobody is in is forgotten at the word of an operator. */
+/* forget.h -- an operator has a job forgotten that no party is in. */
 #ifndef CORE_LIFECYCLE_FORGET_H
 #define CORE_LIFECYCLE_FORGET_H
 

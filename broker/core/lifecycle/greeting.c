@@ -319,7 +319,8 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     go_on(core, conn, session, hello);
 }
 
-/* Whoever was told goodbye tries again at once; welcomed, it would take our end for a crash. */
+/* The broker is stopping.  A client that got BYE tries again at once.  If it were welcomed, it
+ * would take the end of the broker for a crash. */
 static void send_away(struct core *core, conn_id conn)
 {
     effects_msg(core->effects, conn, MSG_BYE)->as.bye.message = span_text(STOPS_TEXT);
@@ -370,7 +371,7 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
                "the broker has no room for another session");
 }
 
-/* Both channels stand: what the last connection may have lost is told again, frames flow. */
+/* Both channels stand: frames flow, and what may be lost with the last connection is sent again. */
 static void attached(struct core *core, struct session *session)
 {
     if ((session->data == 0 && !session->is_guard) || !session->is_ready)
@@ -392,8 +393,8 @@ static void attached(struct core *core, struct session *session)
     core_mark_dirty(core, session);
 }
 
-/* The data channel may be far behind the control channel: an ATTACH may come when its client has
- * given up the connections that it belongs to, and has come back on others. */
+/* The data channel may be far behind the control channel.  So an ATTACH may come late: its client
+ * may have given up both connections, and may be back on others. */
 const char *session_attach(struct core *core, conn_id conn, const struct msg_attach *msg)
 {
     uint32_t id;
@@ -421,8 +422,8 @@ const char *session_attach(struct core *core, conn_id conn, const struct msg_att
 
 /* ---- both channels stand --------------------------------------------------------------------- */
 
-/* Where to go on with the value of a slot, of which a reader says that it has so much: at its
- * beginning, if that is more than is here, or all that there will be. */
+/* Where to go on with the value of a slot.  The reader says how many bytes of it it has.  If that
+ * is more than there are, or can be, the value begins anew. */
 static uint64_t chunk_offset(const struct core *core, const struct topic *topic, uint64_t seq,
                              uint64_t offset)
 {
@@ -455,8 +456,8 @@ void session_position(struct core *core, struct session *session, const struct m
             continue;
         route->next_seq = msg->next_seq;
         route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);
-        /* The TAKEN that told it may be lost, and none tells it again: what lies in its inbox is no
-         * more than a window, so what it received counts as taken. */
+        /* The last TAKEN may be lost, and is not sent again.  The inbox of the reader holds at most
+         * a window, so what it received counts as taken. */
         if (route->taken_seq < msg->next_seq) {
             route->taken_seq = msg->next_seq;
             topic_update(core, route->topic);

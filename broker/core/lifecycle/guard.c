@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* guard.c -- a party with a guard: two processes speak for one incarnation.
  *
- * The guard's session begins and ends the incarnation.  Beside it the program that it guards may
- * have a session, which writes and reads like that of any party.  Programs may follow each other,
+ * The session of the guard begins and ends the incarnation.  The program that it guards may have a
+ * session beside it, which writes and reads as that of any party.  Programs may follow each other,
  * one at a time.  When a program leaves, the slots that it owes fail, and the incarnation goes on.
- * When a program is lost, or fails the party, the incarnation ends.  It also ends by the word of
- * the guard, or by its loss.
+ * When a program is lost, or fails the party, the incarnation ends.  The guard also ends it, by a
+ * message or when it is lost.
  *
- * A message of the guard has no data before it, and is no fact of its own.  An end that is said
- * twice is the same end.  A promise of progress is said again on each connection; messages of the
- * guard and of the program keep it. */
+ * A message of the guard has no data before it, and is not a fact by itself.  An end that is told
+ * twice is one end.  A guard sends its promise of progress again on each connection; messages of
+ * the guard and of the program keep it. */
 #include "broker/core/lifecycle/guard.h"
 
 #include "broker/core/lifecycle/ending.h"

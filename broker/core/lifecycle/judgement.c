@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* judgement.c -- why a job cannot go on: which errors are weighed, and when the verdict is said.
+/* judgement.c -- why a job cannot go on: collects its errors, and gives its verdict.
  *
- * tables/verdict.h has the rules.  Weighed are the errors that parties end with, each with the
- * chain of its causes, and the errors of the broker about the job.  A slot that fails alone is not
- * weighed: a party that fails because of it names it.  An error is added before its party counts as
- * ended.  The job is looked at when the step is over (judge_all), since one step may end an
- * incarnation and begin the next.
+ * tables/verdict.h has the rules.  The errors that count are those with which parties ended, each
+ * with the chain of its causes, and the broker's errors about the job.  The error of a slot does
+ * not count alone: a party that fails because of it names it as a cause.  An error is added before
+ * its party counts as ended. judge_all() weighs at the end of the step, because one step may end
+ * an incarnation and begin the next.
  *
- * A job that nobody created survives its losses, and goes on as long as a party runs.  Its verdict
- * is said when the last party has ended.  A party that completes shows that the job went on in
- * spite of what came before.  A party that joins behind the final verdict begins a new round.  Of a
- * created job, membership.c says when it cannot go on, and is told the final verdict. */
+ * A job that nobody created survives its losses, and goes on while a party of it takes part.  Its
+ * verdict is given when the last party has ended.  A party that completes shows that the job went
+ * on after the errors before it.  A party that joins after the final verdict begins a new
+ * judgement.  For a created job, membership.c decides when it cannot go on, and learns of the
+ * final verdict. */
 #include "broker/core/lifecycle/judgement.h"
 
 #include "broker/core/lifecycle/membership.h"
@@ -44,7 +45,7 @@ static void judgement_begin(struct core *core, struct job *job)
                                            .strategy = (enum verdict_strategy)job->spec.strategy,
                                            .consequence_kinds = CONSEQUENCES,
                                            .settle_ns = DEFAULT_SETTLE_MS * MS_NS});
-    /* Nothing is survived before somebody has counted the parties; nor in a replay. */
+    /* Before the first count of parties nothing is survived; nor during a replay. */
     (void)verdict_step(&job->judgement.verdict, core->now_ns,
                        &(struct verdict_job){.remaining_min = 1});
     name_map_init(&job->judgement.by_id, core->memory);
@@ -127,7 +128,7 @@ static void mark_survived(struct core *core, struct job *job)
     note_verdict_survived(core, job);
 }
 
-/* The incarnation, of the party that an error blames, that ran when it occurred; 0: not known. */
+/* The incarnation of the blamed party that took part when the error occurred; 0: not known. */
 static uint32_t blamed_incarnation(struct core *core, const struct job *job,
                                    const struct error_record *record, struct span blamed)
 {
@@ -149,7 +150,7 @@ static void find_blamed(struct core *core, const struct job *job, const struct e
         blamed[1 + i] = blamed_incarnation(core, job, record, record->more_blames[i]);
 }
 
-/* What the verdict takes of a record.  links: room for its causes and its blames. */
+/* What the verdict takes from a record: its causes and its blames. */
 struct links {
     struct span causes[LIMIT_ERROR_CAUSES];
     struct verdict_blame blames[LIMIT_ERROR_BLAMES];
@@ -183,7 +184,7 @@ static struct verdict_error weighable(const struct error_record *records, uint32
     return error;
 }
 
-/* The error itself, and as hearsay what led to it, as far as that is of this attempt. */
+/* Adds the error itself, and its causes of this attempt as hearsay. */
 static enum verdict_err add_records(struct core *core, struct job *job, struct judged *judged)
 {
     static const uint32_t unknown[LIMIT_ERROR_BLAMES] = {0};
@@ -225,8 +226,8 @@ static void forget_oldest(struct core *core, struct judgement *judgement)
     failure_unref(core, failure);
 }
 
-/* So that what is weighed can be kept: facts tell of errors that are kept, and a replay must weigh
- * the same ones. */
+/* Reserves room to keep an error before it is weighed.  Facts speak of the errors that are kept,
+ * and a replay must weigh the same ones. */
 static bool reserve_kept(struct core *core, struct judgement *judgement)
 {
     if (!name_map_reserve(&judgement->by_id))
@@ -243,8 +244,8 @@ static bool reserve_kept(struct core *core, struct judgement *judgement)
     return true;
 }
 
-/* Keeps an error that was not kept before, behind reserve_kept(); beyond the limits what the job
- * survived goes, the oldest first, or else the new one is weighed and not kept. */
+/* Keeps an error, unless it is kept already; reserve_kept() came first.  At the limit, survived
+ * errors go, the oldest first.  If none is left, the new error is weighed and not kept. */
 static void judgement_keep(struct core *core, struct job *job, const struct judged *judged)
 {
     struct judgement *judgement = &job->judgement;
@@ -292,7 +293,7 @@ bool judge_error(struct core *core, struct job *job, const struct party *party,
 void judge_completed(struct core *core, struct job *job)
 {
     if (job->state != JOB_FREE || job->judgement.verdict.fresh_count == 0 || job->judgement.is_said)
-        return; /* of a job that was created, the minimum tells whether it goes on */
+        return; /* for a created job the minimum decides whether it goes on */
     verdict_set_survived(&job->judgement.verdict);
     mark_survived(core, job);
 }
@@ -307,8 +308,8 @@ static struct failure *kept_failure(struct core *core, const struct judgement *j
                                                          : NULL;
 }
 
-/* The root, as whoever made it said it; or else as the first in order does that was caused by it,
- * for chains may differ in what they had to leave out.  One reference for the caller. */
+/* The root as its own party said it.  If that is not kept, the copy in the first row whose chain
+ * has it: chains may differ in what they had to leave out.  One reference for the caller. */
 static struct failure *whole_root(struct core *core, const struct job *job,
                                   const struct verdict_result *result)
 {
@@ -446,7 +447,7 @@ static void verdict_answer(struct core *core, struct session *session, const str
     }
 }
 
-/* The last attempt has a root, and no rows any more; those before it are history. */
+/* Of the last attempt only the root is kept; of the attempts before it, nothing. */
 static void answer_earlier(struct core *core, const struct session *session, const struct job *job,
                            const struct msg_verdict_ask *asked)
 {
@@ -482,7 +483,7 @@ void judge_asked(struct core *core, struct session *session, const struct msg_ve
     verdict_answer(core, session, job, msg->request);
 }
 
-/* The event, of the root's party. */
+/* The event names the party of the root. */
 static void tell_verdict(struct core *core, struct job *job, const struct verdict_result *result)
 {
     const struct verdict_error *root = result->rows[result->root].error;
@@ -523,7 +524,7 @@ static void tell_everybody(struct core *core, struct job *job)
 
 /* ---- when it is said ------------------------------------------------------------------------- */
 
-/* What is said stands in the judgement until it is said anew. */
+/* The judgement keeps what was said until the next verdict. */
 static void judgement_remember(struct core *core, struct job *job,
                                const struct verdict_result *result)
 {
@@ -546,14 +547,14 @@ static void judgement_say(struct core *core, struct job *job)
 {
     const struct verdict_result *result = verdict_result(&job->judgement.verdict);
     if (result->root == VERDICT_NONE)
-        return; /* all of it had to be left out */
+        return; /* every error had to be left out */
     judgement_remember(core, job, result);
     note_verdict_said(core, job);
     tell_verdict(core, job, result);
     tell_everybody(core, job);
 }
 
-/* session may be NULL in both: a party has one session, or two. */
+/* session may be NULL in both functions: a party has one or two sessions. */
 static bool is_doubtful(const struct session *session)
 {
     return session != NULL && (session->is_suspect || session->control == 0);
@@ -564,7 +565,7 @@ static int64_t session_doubt_ns(const struct session *session)
     return session != NULL ? session->lost_after_ns + session->grace_ns : 0;
 }
 
-/* The job as it is now.  Windows follow those who may still report. */
+/* Counts the parties.  The windows are as long as the slowest party may take to report. */
 static void count_parties(struct job *job, struct verdict_job *out)
 {
     int64_t longest_ns = 0;
@@ -607,7 +608,8 @@ static void judgement_look(struct core *core, struct job *job)
     if (fresh_before > 0 && judgement->verdict.fresh_count == 0)
         mark_survived(core, job);
     bool is_any = says != VERDICT_SAYS_NOTHING;
-    while (says != VERDICT_SAYS_NOTHING) /* final at once, if everybody has ended */
+    while (says != VERDICT_SAYS_NOTHING) /* the final verdict follows at once if all parties have
+                                          * ended */
         says = verdict_step(&judgement->verdict, core->now_ns, &now);
     if (is_any)
         judgement_say(core, job);
@@ -619,7 +621,7 @@ static void judge(struct core *core, struct job *job)
     const struct judgement *judgement = &job->judgement;
     judgement_look(core, job);
     if (job->state == JOB_FAILING && (judgement->is_final || !judgement->is_said))
-        job_conclude_soon(core, job); /* nothing was said: there was no memory to weigh anything */
+        job_conclude_soon(core, job); /* no verdict was given: there was no memory for any error */
 }
 
 void judge_all(struct core *core)
@@ -667,8 +669,8 @@ bool judge_restore_said(struct core *core, struct job *job, bool is_final, int64
     return true;
 }
 
-/* Whoever can come back has time for that: what was provisional is said again when the job, as it
- * is then, cannot go on. */
+/* Parties have time to come back after a restart.  A provisional verdict is given again when the
+ * job, as it is then, cannot go on. */
 void judge_resume(struct core *core, struct job *job)
 {
     struct judgement *judgement = &job->judgement;

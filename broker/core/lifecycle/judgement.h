@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* judgement.h -- why a job cannot go on: which errors are weighed, and when the verdict is said. */
+/* judgement.h -- why a job cannot go on: collects its errors, and gives its verdict. */
 #ifndef CORE_LIFECYCLE_JUDGEMENT_H
 #define CORE_LIFECYCLE_JUDGEMENT_H
 
@@ -8,20 +8,20 @@
 /* false: no memory. */
 bool judge_init(struct core *core, struct job *job);
 void judge_fini(struct core *core, struct job *job);
-/* An error that the job can fail of: of this party, which has not ended by it yet, or the broker's
- * word about the job (NULL).  Whether it came too late to count. */
+/* Adds an error that the job can fail of. party has not ended by it yet; NULL: it is the broker's
+ * error about the job.  Returns whether it came too late to count. */
 bool judge_error(struct core *core, struct job *job, const struct party *party,
                  struct failure *failure);
-/* The job's parties changed, or time passed: it is looked at when this step ends. */
+/* The job's parties changed, or time passed: the job is judged at the end of this step. */
 void judge_look(struct core *core, struct job *job);
-/* A party is done, and well. */
+/* A party completed. */
 void judge_completed(struct core *core, struct job *job);
 /* An incarnation begins. */
 void judge_joined(struct core *core, struct job *job);
-/* What comes from now on is weighed anew. */
+/* Forgets all errors and the verdict; later errors begin a new judgement. */
 void judge_anew(struct core *core, struct job *job);
 void judge_all(struct core *core); /* at the end of a step */
-/* A party is back on another connection: it may have missed what was said. */
+/* A party is back on another connection, and may have missed the verdict. */
 void judge_tell_again(struct core *core, struct session *session);
 void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg);
 /* While replaying. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* late.c -- what parties say behind the final verdict on their attempt.
+/* late.c -- what parties report after the final verdict on their attempt.
  *
- * The attempt is over, and so are its sessions.  But a client whose connection stands may know what
- * nobody else does, and was not told to be silent.  So it is heard for a while, by a session like
- * that of an observer.  It beats; it may say how it failed, which is history and marked late; it
- * leaves.  Anything else that it says is ignored.  Only the event is a fact.  A closed connection
- * or the end of the broker ends it. */
+ * The attempt is over, and so are its sessions.  But a client whose connection stands may know more
+ * about the failure than any other.  So the broker hears it for a while, with a session like that
+ * of an observer.  The client beats, and may report how it failed; that report is history, and
+ * marked late.  Then it leaves.  All its other messages are ignored.  Only the event is a fact.  A
+ * closed connection, or the end of the broker, ends it. */
 #include "broker/core/lifecycle/late.h"
 
 #include "broker/core/lifecycle/ending.h"
@@ -76,7 +76,7 @@ static void report(struct core *core, struct session *session, struct span error
     failure_unref(core, failure);
 }
 
-/* It may beat; with any other message of its column in messages.def it says its last word. */
+/* The client may beat.  Any other message that messages.def allows here is its last one. */
 void late_message(struct core *core, struct session *session, const struct msg *msg)
 {
     if (msg->type == MSG_BEAT) {

@@ -21,14 +21,15 @@
 #include "broker/core/tables/timers.h"
 #include "libbus/wire/disclosure.h"
 
-/* Half beats of silence after which a party is suspect: five, that is two missed beats and half of
- * one for the way.  hello_complaint() wants three beats in lost_after_ms at least: then the party
- * is suspect for half a beat before it is lost. */
+/* After five half beats of silence a party is suspect: two beats are missing, and half a beat is
+ * for the way. hello_complaint() requires lost_after_ms to be at least three beats.  So the party
+ * is suspect for half a beat or more before it is lost. */
 #define SUSPECT_HALF_BEATS 5
 
 enum { UNHEARD_RETURNS_MAX = 2 };
 
-/* Who looks so much later than was meant was not there himself, and has not read all yet. */
+/* A timer that fires so much late shows that the broker was late itself.  It may not have read all
+ * messages that came. */
 #define LATE_LOOK_NS (10 * MS_NS)
 
 static int64_t later_ns(int64_t a_ns, int64_t b_ns)
@@ -36,8 +37,8 @@ static int64_t later_ns(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* When a suspect is lost for its silence.  Not before it was suspect for half a beat: if the broker
- * was late itself (by less than core.c takes for a standstill), it looks once more. */
+/* When a suspect party is lost for its silence, at the earliest after half a beat as a suspect.  A
+ * broker that was late itself, by less than AWAY_SLACK_NS in core.c, checks once more. */
 static int64_t silence_end_ns(const struct core *core, const struct session *session)
 {
     int64_t lost_ns = session->heard_ns + session->lost_after_ns;
@@ -82,7 +83,7 @@ void session_hear(struct core *core, struct session *session)
             leases_ready(core, LIST_OWNER(link, struct sub, session_link));
     party_tell(core, session->party, EVENT_PARTY_RESUMED, "", 0, NULL);
     judge_look(core, session->job);
-    barrier_look(core, session->job); /* all may have waited for it */
+    barrier_look(core, session->job); /* the others may have waited for this party */
 }
 
 /* Frames wait for the journal, and ECHO does not.  If ECHO counted frames that still wait, the
@@ -120,7 +121,7 @@ static void await_progress(struct core *core, struct session *session)
                    core_clock(core) + (int64_t)session->progress_ms * MS_NS);
 }
 
-/* A guard promised for both. */
+/* The progress of the program also keeps the promise of its guard. */
 static void move_guard(struct core *core, struct session *guard, struct span where)
 {
     if (where.bytes > 0) {
@@ -130,8 +131,7 @@ static void move_guard(struct core *core, struct session *guard, struct span whe
     await_progress(core, guard);
 }
 
-/* Where it is, is no fact: it is said again after a restart, on the next connection.  Neither is
- * what a guard promises. */
+/* `where` and the guard's promise are no facts: after a restart the client sends them again. */
 void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
 {
     bool is_told = session->job->spec.disclosure < DISCLOSURE_TYPE;
@@ -194,9 +194,9 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
     session_closed(core, conn);
 }
 
-/* The broker looks late: it was not there itself, by less than core.c takes for a standstill, and
- * what was said meanwhile may not be read yet.  So this look is not the last one: there is another,
- * as much later as this one was late, and half a beat at most. */
+/* The timer fired late, by less than AWAY_SLACK_NS in core.c: the broker was late itself, and
+ * messages may not be read yet.  So it checks again, after as much time as it was late, at most
+ * half a beat. */
 static bool looks_again(struct core *core, struct session *session, int64_t late_ns)
 {
     if (late_ns <= LATE_LOOK_NS || session->is_looked_again)
@@ -238,7 +238,8 @@ void session_timer(struct core *core, struct session *session)
     } else {
         if (session->control != 0 && !session->is_suspect && clock_ns >= suspect_ns) {
             suspect(core, session, "no beat of it comes");
-            session->is_looked_again = late_ns > LATE_LOOK_NS; /* half a beat is left at least */
+            session->is_looked_again = late_ns > LATE_LOOK_NS; /* the next check is half a beat
+                                                                * away or more */
         }
         session_arm(core, session);
     }
@@ -256,10 +257,10 @@ void session_resume(struct core *core, struct session *session)
                        ((int64_t)session->progress_ms + core->options.resume_ms) * MS_NS);
 }
 
-/* A broker that stood still is like one that was away.  Who had no answer meanwhile is on its way
- * by another connection, and may have closed the one that is known here; it has the resume window
- * to arrive, as behind a restart.  But the dead are not heard in between, and have no third window
- * in a row: a broker that stands still time and again loses them all the same. */
+/* After a standstill the broker treats its sessions as after a restart.  A client that got no
+ * answer may be on its way by another connection, and may have closed the known one.  It has the
+ * resume window to arrive.  A session that is not heard between two standstills gets no third
+ * window in a row.  Otherwise a broker with many standstills would never lose a dead party. */
 void session_returned_all(struct core *core, int64_t gap_ns)
 {
     struct session *session = NULL;
@@ -267,7 +268,7 @@ void session_returned_all(struct core *core, int64_t gap_ns)
         if (session->heard_ns > session->returned_ns)
             session->unheard_returns = 0;
         if (session->control != 0 && gap_ns < session->beat_ns)
-            continue; /* its client has missed nothing: it is where it was */
+            continue; /* its client missed no beat, and its connection stands */
         if (session->unheard_returns == UNHEARD_RETURNS_MAX)
             continue;
         session->unheard_returns += 1;
@@ -275,8 +276,8 @@ void session_returned_all(struct core *core, int64_t gap_ns)
     }
 }
 
-/* Who has to come back first cannot say before how far it is; and what it said may not be read yet
- * by who looks late.  Once in a promise. */
+/* A client that must reconnect cannot report progress before it is back.  And a broker that was
+ * late may not have read the report.  Each promise is extended once for these reasons. */
 static bool excuse_stall(struct core *core, struct session *session)
 {
     int64_t until_ns = session_window_ns(core, session);
@@ -295,10 +296,10 @@ void session_stalled(struct core *core, struct session *session)
     struct party *party = session->party;
     bool is_guard = session->is_guard;
     if (excuse_stall(core, session))
-        return; /* first: what waits for its data is given up below */
+        return; /* before parked_end(), which gives up what waits for its data */
     bool is_gone = party->session != NULL && parked_end(core, party->session);
     if (!party_is_live(party) || (is_gone && !is_guard))
-        return; /* it is done, or has said before how it ends */
+        return; /* it has completed, or has said how it ends */
     text_init(&text);
     text_add_span(&text, session->party->name);
     text_add(&text, " beats, but made no progress within ");

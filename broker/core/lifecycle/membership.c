@@ -31,7 +31,8 @@
 #include "broker/core/tables/verdict.h"
 #include "libbus/base/pattern.h"
 
-/* What recoverable = unknown means, by kind: whatever was meant is not tried again. */
+/* The meaning of recoverable = unknown, by kind.  An error that somebody intended is not tried
+ * again. */
 #define DELIBERATE_KINDS                                                                           \
     (1U << ERROR_CANCELLED | 1U << ERROR_REJECTED | 1U << ERROR_PARTY_LEFT | 1U << ERROR_TERMINATED)
 
@@ -162,7 +163,8 @@ static void tell_epoch(struct core *core, struct job *job)
                         .text = text.data});
 }
 
-/* Those who can have a place get one; if that changes anything, it is told to all. */
+/* Gives a place to each party that can have one.  If that changes anything, all members are
+ * told. */
 static void begin_epoch(struct core *core, struct job *job)
 {
     if (!roster_seat(&job->roster, job_spec_max(&job->spec)))
@@ -204,8 +206,7 @@ static void end_member(struct core *core, struct party *party, struct failure *f
                           CODE_EFENCED);
 }
 
-/* A party that is still there was told that this is its end, and may have something to say about
- * it. */
+/* A party that is still connected is told that its job ends, and may answer with an error. */
 static void end_judged(struct core *core, struct party *party, struct failure *failure)
 {
     if (party->session != NULL)
@@ -292,7 +293,7 @@ static void give_up(struct core *core, struct job *job, struct failure *root)
     tell_job(core, job, EVENT_JOB_FAILED, job->attempt, "", job->failure);
 }
 
-/* Not in this step: what it said of the verdict refers to what another attempt forgets. */
+/* Not in this step: the messages of the verdict point to what the next attempt forgets. */
 void job_conclude_soon(struct core *core, struct job *job)
 {
     timers_set(&core->timers, &job->window, core_clock(core));
@@ -320,7 +321,7 @@ static void break_off(struct core *core, struct job *job, struct failure *failur
     judge_look(core, job);
 }
 
-/* The broker's own word about the job counts like what parties end with. */
+/* The broker's error about the job counts as the errors of parties do. */
 static void break_off_for(struct core *core, struct job *job, struct failure *failure)
 {
     (void)judge_error(core, job, NULL, failure); /* whether it comes late makes no difference */
@@ -355,7 +356,8 @@ static void complete(struct core *core, struct job *job)
 
 /* ---- weighing -------------------------------------------------------------------------------- */
 
-/* The join timeout is for those who wait.  For another attempt they do before they are back. */
+/* The join timeout runs while a party waits.  At another attempt parties wait before they are
+ * back. */
 static void await_members(struct core *core, struct job *job)
 {
     int64_t timeout_ms = job->spec.join_timeout_ms;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* parked.c -- control messages that settle wait for the data that they follow.
+/* parked.c -- control messages that wait for the data that was sent before them.
  *
- * Data and control overtake each other.  A message that settles carries the number of the data that
- * it follows.  Until that data is in, the message is parked, and so are those behind it: a party's
- * messages keep their order.  The event about it goes out at once. */
+ * Control and data travel on two lanes, so either may overtake the other.  A message that settles
+ * something carries the number of the data that was sent before it.  The message is parked until
+ * that data is here.  Later messages of the party are parked behind it, so they keep their order.
+ * The event about it is told at once. */
 #include "broker/core/lifecycle/parked.h"
 
 #include "broker/core/groups/group.h"
@@ -96,7 +97,7 @@ static void result_answer(struct core *core, struct session *session, uint64_t n
     if (code == CODE_OK && !session->is_guard)
         (void)parked_remember_granted(core, session, number); /* or it is worked out anew */
     if (session->control == 0)
-        return; /* asked again after the reconnect */
+        return; /* the client asks again after the reconnect */
     struct failure *failure = NULL;
     if (code != CODE_OK)
         failure = failure_make(core, &(struct failure_spec){.job = session->job,
@@ -157,7 +158,7 @@ static void do_complete(struct core *core, struct session *session, const struct
     result_answer(core, session, op->number, CODE_OK, "", "", NULL, 0, NULL);
 }
 
-/* It was told that its job is over, and goes. */
+/* The party was told that its job is over, and leaves. */
 static void do_leave_ending(struct core *core, struct session *session)
 {
     struct failure *failure = job_ending(core, session->job);
@@ -240,7 +241,7 @@ bool parked_add(struct core *core, struct session *session, const struct parked 
     return true;
 }
 
-/* What was parked before the broker began anew is not asked about. */
+/* parked_add() does not ask this: a replay takes what was parked under other options. */
 static bool may_park(const struct core *core, const struct session *session,
                      const struct parked *op)
 {
@@ -280,8 +281,9 @@ void parked_execute(struct core *core, struct session *session)
     }
 }
 
-/* Whoever was done with something had said before what came of it: if that is lost, it is not.
- * What closes a subscription is nothing to one that ends with its session. */
+/* The session ends.  An acknowledgement, or the end of a task, does not count if data that was
+ * sent before it is lost: its results may be in that data.  UNSUBSCRIBE does nothing for a
+ * subscription that ends with its session. */
 static bool is_void_at_end(const struct session *session, const struct parked *op)
 {
     if (op->type == PARKED_UNSUBSCRIBE && op->how == 0)
@@ -319,7 +321,7 @@ bool parked_end(struct core *core, struct session *session)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Says at once what is going to happen, when it has to wait for its data. */
+/* Tells the event of a message that is parked, before the message takes effect. */
 static void tell_ahead(struct core *core, struct session *session, struct parked *op)
 {
     struct party *party = session->party;
@@ -365,7 +367,7 @@ static void read_task(const struct msg_task *msg, struct parked *op)
         msg->retry_after_ms < LIMIT_PERIOD_MS_MAX ? msg->retry_after_ms : LIMIT_PERIOD_MS_MAX;
 }
 
-/* Reads the message, but for its error; false: it names a topic that is not this party's. */
+/* Reads the message except its error. false: it names a topic that is not this party's. */
 static bool read_op(struct core *core, struct session *session, enum parked_type type,
                     const struct msg *msg, struct parked *op, struct span *out_error)
 {
@@ -412,7 +414,7 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
     return topic != NULL || (type != PARKED_FAIL && type != PARKED_RETRACT);
 }
 
-/* Its error, if it brings one; whether that can be read. */
+/* Takes the error of the message, if there is one.  Returns whether it can be read. */
 static bool take_error(struct core *core, struct session *session, struct parked *op,
                        struct span error)
 {
@@ -423,12 +425,12 @@ static bool take_error(struct core *core, struct session *session, struct parked
     return is_readable;
 }
 
-/* Whether it has to wait for its turn.  A member leaves its group behind what it said of its tasks,
- * or they would be given to others; what closes a subscription waits for nothing else. */
+/* Whether the message must wait for others.  A member leaves its group after its messages about
+ * its tasks; otherwise those tasks would go to other members.  No other UNSUBSCRIBE waits. */
 static bool must_wait_for_turn(const struct session *session, const struct parked *op)
 {
     if (op->type == PARKED_ACK && op->number == 0)
-        return false; /* nothing hangs on it but the lag that status shows */
+        return false; /* only the lag that status shows depends on it */
     if (op->type != PARKED_UNSUBSCRIBE)
         return op->after > session->data_number || !list_is_empty(&session->parked);
     for (struct list *link = session->parked.next; link != &session->parked; link = link->next) {
@@ -454,11 +456,11 @@ const char *parked_take(struct core *core, struct session *session, enum parked_
             result_answer(core, session, op.number, CODE_OK, "", "", NULL, 0, NULL);
         return NULL;
     }
-    /* What could not be read when it came first was refused then. */
+    /* An error that cannot be read was refused when the message came the first time. */
     bool is_refused = !take_error(core, session, &op, error) && !is_again;
     if (op.number > session->control_seen)
         session->control_seen = op.number;
-    /* A question that was answered comes again: its turn was before what is parked. */
+    /* An answered question that comes again was in force before what is parked now. */
     bool must_wait = !is_again && must_wait_for_turn(session, &op);
     if (!must_wait) {
         if (is_refused)

@@ -16,8 +16,8 @@
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/job.h"
 
-/* The parties of a run are started by one hand, so those that join within this time belong
- * together; who was there for longer has done work that is not thrown away. */
+/* All parties of a run are started together, so those that join within this time belong to one run.
+ * A party that was there for longer has done work, which is not thrown away. */
 #define GATHER_MS 60000
 /* Parties that a refusal names. */
 #define NAMED_MAX 3
@@ -104,8 +104,8 @@ static bool ended_well(const struct party *party)
             party->state == PARTY_TERMINATED);
 }
 
-/* Whether all who are there came since the run was at rest, a moment ago, and may as well be part
- * of the next one. */
+/* Whether all connected parties joined since the run was at rest, a moment ago.  Then they can be
+ * part of the next run. */
 static bool is_gathering(const struct core *core, const struct job *job)
 {
     if (!job->is_continued || core_clock(core) - job->woken_ns >= GATHER_MS * MS_NS)

@@ -17,10 +17,10 @@
 
 #include <string.h>
 
-/* Of all causes together: the error itself and its names have room beside. */
+/* Bytes for all causes together.  The error itself and its names have room besides. */
 #define CAUSES_BYTES_MAX (LIMIT_ERROR_BYTES - 2 * LIMIT_ERROR_MESSAGE_BYTES)
 
-/* Stands in where memory for the real one is short: never counted, never freed. */
+/* Used when memory for the real failure is short.  It is never counted and never freed. */
 static struct failure *no_memory(struct core *core)
 {
     struct failure *failure = pool_find(&core->failures, 1);
@@ -57,8 +57,8 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     return failure;
 }
 
-/* Copies the records of cause behind so many of the scratch and points record 0 to them; how many
- * there are then.  What has no room is left out. */
+/* Copies the records of cause behind the first `used` of the scratch, and adds them to the causes
+ * of record 0.  Returns the number of records used then.  Records without room are left out. */
 static uint32_t append_cause(struct core *core, const struct failure *cause, uint32_t used)
 {
     struct error_record *scratch = core->scratch;
@@ -102,8 +102,8 @@ static void text_id(struct text *text, const struct failure_spec *spec, uint64_t
 
 enum { ERROR_NUMBERS_AHEAD = 64 };
 
-/* The next of the broker's errors about this party.  Facts speak of numbers ahead, so that none is
- * given twice over a restart, whether or not a fact speaks of the error itself. */
+/* The number of the broker's next error about this party.  Facts name numbers in advance, so no
+ * number is given twice over a restart, also when no fact tells of the error. */
 static uint64_t next_number(struct core *core, struct party *party)
 {
     party->error_count += 1;
@@ -114,7 +114,7 @@ static uint64_t next_number(struct core *core, struct party *party)
     return 2 * party->error_count;
 }
 
-/* Where the process runs that it is about, and when it came about, by the clock of people, too. */
+/* Adds the place of the process that failed, and the time by the wall clock. */
 static void put_origin(const struct core *core, const struct failure_spec *spec,
                        struct error_record *head)
 {
@@ -259,7 +259,7 @@ static void put_author(const struct party *party, uint32_t incarnation, uint32_t
     head->incarnation = incarnation;
 }
 
-/* What it has attached, and what those have that led to it, is known from now on. */
+/* Announces the attachments of the error, and those of its causes. */
 static void take_attachments(struct core *core, const struct party *party, uint32_t incarnation,
                              uint32_t count)
 {

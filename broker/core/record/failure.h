@@ -20,9 +20,8 @@ struct failure_spec {
     int64_t occurred_ns; /* 0: now */
     uint64_t uncertainty_ns;
 };
-/* Failure number 1 stands in for all that memory is short for: made while there is some, in a core
- * whose clocks still stand at 0, so that it is the same in whoever replays its facts.  false: no
- * memory. */
+/* Makes failure number 1, which is used when memory is short.  It is made first, in a core whose
+ * clocks are still at 0, so that it is the same in every replay.  false: no memory. */
 bool failure_keep_spare(struct core *core);
 /* One reference for the caller.  Without memory: the failure set aside for that. */
 struct failure *failure_make(struct core *core, const struct failure_spec *spec);
@@ -33,22 +32,22 @@ struct failure *failure_of_rejection(struct core *core, const struct session *se
 /* The same for an answer that is about no slot.  NULL: the code is CODE_OK, nothing is rejected. */
 struct failure *failure_of_answer(struct core *core, const struct session *session,
                                   enum wire_code code, const char *type, const char *message);
-/* An error as a client encoded it, with who it is from put right; of bytes that cannot be read, one
- * that says so. */
+/* Takes an error that a client encoded, and corrects the fields that say who it is from.  If the
+ * bytes cannot be read, the result is an error that says so. */
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq, bool *out_is_readable);
-/* The same of an incarnation that is over.  NULL: it cannot be read, or does not say that it is
- * its. */
+/* The same for an incarnation that is over.  NULL: it cannot be read, or is not about that
+ * incarnation. */
 struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
                                   uint32_t attempt, struct span bytes);
 /* Counts and tells that an error could not be read; failure stands in its place. */
 void failure_refuse(struct core *core, struct session *session, struct failure *failure);
-/* One that a fact tells of, with one reference.  NULL: no memory, or no error. */
+/* The failure of a fact, with one reference.  NULL: no memory, or not an error. */
 struct failure *failure_restore(struct core *core, struct span bytes);
-/* The error of this id within failure, with what led to it, as one of its own.  NULL: it is not
- * there, or no memory. */
+/* The error with this id within failure, with its own causes.  NULL: it is not there, or no
+ * memory. */
 struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id);
-/* What the verdict knows of an error of which nothing else is kept. */
+/* Makes an error from what the verdict kept of it; nothing else is left. */
 struct failure *failure_recall(struct core *core, const struct job *job,
                                const struct verdict_error *error);
 struct failure *failure_ref(struct failure *failure); /* NULL: NULL */

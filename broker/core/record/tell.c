@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define EVENT_ROOM_FIRST 64
-/* What an event weighs beside its texts and its error.  A number, for replay comes to the same
- * budget as the broker that told it, which may have been built otherwise. */
+/* Bytes that an event counts besides its texts and its error.  It is a constant, so that a replay
+ * by another build comes to the same sum. */
 #define EVENT_COST_BYTES 72
 
 /* ---- the ring of events ---------------------------------------------------------------------- */
@@ -105,8 +105,9 @@ static void mark_told(struct core *core, struct job *job)
         list_push(&core->told, &job->tell_link);
 }
 
-/* What concerns parties and connections; slots are too many for a log.  What it borrows is of the
- * event that is kept, for the caller's own text may be gone when the effect is carried out. */
+/* Logs events about parties and connections; slots are too many for a log.  The effect borrows the
+ * texts of the kept event, because the caller's texts may be gone when the effect is carried
+ * out. */
 static void log_event(struct core *core, const struct job *job, const struct tell *what)
 {
     if (what->is_logged || (what->topic != NULL && what->party == NULL))
@@ -345,7 +346,8 @@ void tell_journal_to(struct core *core, struct job *job)
                  .name = names[word->health], .text = word->text.data, .is_logged = true});
 }
 
-/* All jobs learn how it is, unless they know, and then nothing more for a while. */
+/* Tells all jobs the state of the journal, unless they know it.  Then nothing is told for a
+ * while. */
 static void tell_health(struct core *core)
 {
     struct journal_word *word = &core->journal;
@@ -421,8 +423,8 @@ static void send_event(struct core *core, struct session *session, const struct 
     msg->is_late = event->is_late;
 }
 
-/* Whoever reads history may be as far behind as there is any; whoever follows wants to know what is
- * going on now. */
+/* A tap that reads history may be behind by any number of events.  A tap that follows wants the
+ * present. */
 static bool is_too_far_behind(const struct job *job, const struct session *session)
 {
     if (!session->tap_is_live)

@@ -22,7 +22,7 @@
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* A fact was within the limits of its day, so a replay takes it under any limits. */
+/* Facts were within the limits when they were noted, so a replay takes them under any limits. */
 static void limits_lift(struct core *core)
 {
     core->jobs.used_max = UINT32_MAX;

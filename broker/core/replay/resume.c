@@ -44,7 +44,7 @@ static void resume_slot(struct core *core, struct slot_terms *terms)
     timers_set(&core->timers, &terms->timer, terms->ends_ns);
 }
 
-/* Who was sent what is not known any more: every outcome stands as it is. */
+/* No fact tells what was sent to whom.  So every outcome counts as sent, and is final. */
 static void resume_topic(struct topic *topic)
 {
     for (uint32_t i = 0; i < topic->slots.count; i++) {

@@ -37,7 +37,7 @@ static struct need_key need_key_of(const struct topic *topic, uint64_t seq)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Of an error that stands for what a party owed: what made it fail.  Of any other: itself.  One
+/* The cause of an error that stands for all slots of a party; any other error itself.  One
  * reference for the caller. */
 static struct failure *root_of(struct core *core, struct failure *failure)
 {
@@ -97,7 +97,7 @@ static struct failure *error_for(struct core *core, struct party *party, struct 
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
-/* The writer of the slots that fell in a row is told of them, all in one. */
+/* Tells the writer of the slots that failed in a row, all in one refusal. */
 static void tell_writer(struct core *core)
 {
     struct refusal fell = core->fell;
@@ -125,8 +125,8 @@ static void tell_writer_later(struct core *core, const struct topic *topic, uint
         .topic = topic->id, .seq = seq, .failure = failure_ref(failure), .count = 1};
 }
 
-/* The slot falls with what it needs: all learn of it, its writer by a refusal, for whatever it may
- * be working on for that slot is in vain. */
+/* The slot fails with the slot that it needs.  Its writer gets a refusal: it may be working on the
+ * slot in vain. */
 static void settle_fallen(struct core *core, struct open_slot *open, struct failure *failure,
                           struct failure *root)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* refusal.c -- tells a writer which of its slots got another outcome than it gave. */
+/* refusal.c -- REFUSED: tells a writer which of its slots got another outcome than it gave them. */
 #include "broker/core/settling/refusal.h"
 
 #include "broker/core/record/failure.h"
@@ -38,8 +38,8 @@ static bool refusal_keep(struct core *core, struct session *session, const struc
     return true;
 }
 
-/* Without memory it is told once, and not again on another connection: a writer that heard of none
- * would go on as if its value stood, and never count its credit anew. */
+/* Without memory for the ring the refusal is sent once, and not again after a reconnect.  A writer
+ * that missed it would go on as if its value stood, and would never correct its credit. */
 static void remember_and_tell(struct core *core, struct session *session,
                               const struct refusal *refusal)
 {

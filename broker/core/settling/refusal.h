@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* refusal.h -- what a writer is told of slots that got another outcome than it said. */
+/* refusal.h -- REFUSED: tells a writer which of its slots got another outcome than it gave them. */
 #ifndef CORE_SETTLING_REFUSAL_H
 #define CORE_SETTLING_REFUSAL_H
 

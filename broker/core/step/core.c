@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core.c -- one event in: who handles it, and what follows each step.
+/* core.c -- handles one event, and everything that follows from it in the same step.
  *
- * The order within a step is fixed: first the event, or the timers that are due.  Then the lists of
- * what was put off, ACCEPTED, and last the pump, which sends.  So an answer about a frame never
- * goes out before all consequences of the frame are decided. */
+ * The order within a step is fixed.  First comes the event, or the timers that are due.  Then come
+ * the lists of work that was put off, and ACCEPTED.  Last comes the pump, which sends.  So an
+ * answer about a frame goes out when all consequences of the frame are decided. */
 #include "broker/core/core.h"
 
 #include "broker/core/groups/group.h"
@@ -42,16 +42,18 @@
 
 #include <string.h>
 
-/* When an event comes this much later than a timer that was due, it was the broker that stood
- * still (stopped, swapped out, its machine asleep), not its parties: the clock of silence stands
- * still with it.  Ten times what a loaded machine of two cores was seen to be late. */
+/* An event that comes this much later than a timer was due means a standstill: the broker was
+ * stopped or swapped out, or its machine slept.  Its parties were not silent, so the clock of
+ * silence does not count that time.  The limit is ten times what a loaded machine of two cores was
+ * seen to be late. */
 #define AWAY_SLACK_NS (500 * MS_NS)
-/* Its clock runs so long, however late it is, before it is excused again.  For a broker that is
- * late each time is slow, not stopped: if all its standstills take as long, its clock goes at half
- * the speed at least, and the dead are lost in twice the time.  The living are safe meanwhile, for
- * what they said is read before timers are looked at. */
+/* After a standstill the clock counts all time for so long before the next standstill can be left
+ * out.  So the clock of a broker that is always late still goes at half the speed or more, and a
+ * dead party is lost after at most twice the time.  A living party is safe meanwhile: messages are
+ * read before timers fire. */
 #define AWAY_APART_NS (10000 * MS_NS)
-/* Timers and sends of one step: a step takes about a millisecond, and others get their turn. */
+/* Timers and sends of one step.  A step takes about a millisecond, so other events get their
+ * turn. */
 #define STEP_TIMERS_MAX 1024
 
 void core_options_init(struct core_options *options)
@@ -230,7 +232,7 @@ static enum msg_speaker speaker_of(const struct session *session)
     return session->is_guard ? MSG_BY_GUARD : MSG_BY_PARTY;
 }
 
-/* What a speaker did wrong who may not say that; NULL: the message is ignored. */
+/* The complaint about a speaker that may not say this; NULL: the message is ignored. */
 static const char *speaker_complaint(enum msg_speaker speaker, const struct msg_kind *kind)
 {
     if (speaker == MSG_BY_NEWCOMER)
@@ -244,8 +246,8 @@ static const char *speaker_complaint(enum msg_speaker speaker, const struct msg_
     return speaker == MSG_BY_GUARD ? "a guard may not say that" : "an observer may not say that";
 }
 
-/* Numbered messages come in order; one that came before on another connection is answered again,
- * for the answer may have been lost with it.  No fact counts those of a guard. */
+/* Numbered messages come in order.  One that came before, on another connection, is answered again:
+ * its answer may be lost with that connection.  The numbers of a guard are not in any fact. */
 static const char *number_complaint(const struct session *session, const struct msg *msg)
 {
     uint64_t number = msg_id(msg);
@@ -280,8 +282,8 @@ static const char *tap(struct core *core, struct session *session, const struct 
     return NULL;
 }
 
-/* What a session says that may say it, in its order.  It may be gone afterwards.  A complaint, or
- * NULL. */
+/* Handles a message that the session may send.  The session may be gone afterwards.  Returns a
+ * complaint, or NULL. */
 static const char *dispatch(struct core *core, struct session *session, const struct msg *msg)
 {
     bool is_again = msg_id(msg) <= session->control_seen;
@@ -380,7 +382,8 @@ static void step_data(struct core *core, const struct event *event)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* The timer of a reply fires before its deadline, too: when nobody serves its request. */
+/* The timer of a reply also fires before its deadline, to see whether a member serves the
+ * request. */
 static void fire_slot(struct core *core, struct open_slot *open)
 {
     if (!open_slot_is_reply(open) || request_look(core, open))

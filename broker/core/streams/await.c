@@ -79,7 +79,7 @@ void await_settled(struct core *core, struct list *awaits, struct slot_entry *en
         answer_entry(core, LIST_OWNER(link, struct await, link), entry);
 }
 
-/* Behind those for smaller or the same numbers; they mostly come in order. */
+/* Inserts it behind waits for smaller or equal numbers; most waits come in that order. */
 static void insert_unpromised(struct topic *topic, struct await *await)
 {
     struct list *at = &topic->unpromised;

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* lead.c -- the lead of a writer: how far it may be ahead of readers that take.
+/* lead.c -- the lead of a writer: how many bytes it may be ahead of its readers.
  *
- * A value waits behind all that lies here, and so does an error in its place.  So the window
- * follows what readers take, in rounds of three steps.  Credit is granted; a value comes that was
- * written with it; that value is sent to all readers that hold the writer back.  If the last step
- * takes longer than LEAD_NS, the window shrinks by an eighth; if not, it grows by an eighth.  So
- * half of the values are sent within that time, whatever number of bytes that is.  Where readers
- * keep up, the window is the whole, also over slow links: nobody waits behind credit that is not
- * used.  A round is as long as the writer is far away, so a change is seen before the next one is
- * made.
+ * A value waits behind all bytes before it, and so does an error in its place.  So the window
+ * follows the rate of the readers, in rounds of three steps.  Credit is granted.  A value comes
+ * that was written with that credit.  The value is sent to all readers that hold the writer back.
+ * If the last step takes longer than LEAD_NS, the window shrinks by an eighth; otherwise it grows
+ * by an eighth.  So half of the values are sent within that time, however many bytes that is.
+ * Where readers keep up, the window reaches its full size, also over slow links: no value waits for
+ * credit that is not used.  A round takes as long as the writer's round trip.  So the effect of a
+ * change is seen before the next change.
  *
- * Where nothing is taken, nothing need be sent soon.  So a writer that waits has the whole window
- * after LEAD_PAUSE_NS, until something is taken again; then it has the former window.  None of this
- * is a fact.  Credit is one, and a restarted broker begins with the whole window. */
+ * When no reader takes anything, no value can be sent soon.  So after LEAD_PAUSE_NS a writer that
+ * waits gets the full window.  When a reader takes something again, the window has its former size.
+ * None of this is a fact.  Credit is one, and a restarted broker begins with the full window. */
 #include "broker/core/streams/lead.h"
 
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/timers.h"
 
-/* With what is on its way to a reader (0.4 ms of 4 KiB values on two cores, bench/README.md) most
- * values are with it after a millisecond. */
+/* Most values reach the reader within a millisecond, with 0.4 ms of 4 KiB values on the way to it
+ * (two cores, bench/README.md). */
 #define LEAD_NS (MS_NS * 3 / 10)
-/* With a journal more is on its way: what is written before it is said (0.2 ms, and a sync). */
+/* With a journal more values are on the way: they are written (0.2 ms) and synced before they are
+ * sent. */
 #define LEAD_JOURNAL_NS MS_NS
-/* Longer than a reader needs to say that it took something, over links of up to that much. */
+/* Longer than a reader takes to report what it received, over links with such a round trip. */
 #define LEAD_PAUSE_NS (MS_NS * 100)
-/* The window is never less than what one reader may have on its way, and as much again behind it:
- * with that alone the rate is a tenth less. */
+/* The smallest window: what one reader may have on its way, and as much again.  With that alone the
+ * rate is a tenth lower. */
 #define LEAD_LEAST_BYTES (2 * DEFAULT_SUB_WINDOW_BYTES)
 /* Of the window: by so much it grows and shrinks.  Of the whole: so much is left, or the least. */
 #define LEAD_SHARE 8
@@ -59,7 +60,7 @@ static void shrink(struct core *core, struct lead *lead)
         lead->window_bytes = least;
 }
 
-/* Whether readers wait for the writer: the next slot to send is still open. */
+/* Whether the readers wait for the writer: the next slot to send is still open. */
 static bool is_owed(const struct topic *topic, uint64_t sent_seq)
 {
     uint32_t index;
@@ -67,7 +68,7 @@ static bool is_owed(const struct topic *topic, uint64_t sent_seq)
            slot_table_at(&topic->slots, index)->state == SLOT_OPEN;
 }
 
-/* Where credit takes long to come back as a value, half of that: or there would be nothing to send
+/* If credit takes long to come back as a value, half of that time.  Otherwise nothing could be sent
  * while it is on its way. */
 static int64_t patience_ns(const struct core *core, const struct lead *lead)
 {

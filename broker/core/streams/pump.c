@@ -114,7 +114,7 @@ static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
     return *offset == chunks->total;
 }
 
-/* A value, or one piece of it, that is to have another header than its writer gave it. */
+/* A value, or a piece of it, that is sent with another header than its writer's. */
 struct headed {
     conn_id conn;
     uint32_t sub;
@@ -150,7 +150,8 @@ static bool send_headed(struct core *core, const struct headed *what)
     return *what->chunk_offset == chunks->total;
 }
 
-/* The frame of a dead letter has the header of the task that it was: it gets one of its own. */
+/* The stored frame of a dead letter has the header of its task.  So it is sent with a header of its
+ * own. */
 static bool send_letter(struct core *core, struct session *session, uint32_t sub,
                         const struct topic *topic, const struct slot_entry *entry, uint64_t seq,
                         uint64_t *chunk_offset, uint64_t *sent)
@@ -287,8 +288,8 @@ static void tell_lossy(struct core *core, struct route *route, uint64_t count)
                         .text = text.data});
 }
 
-/* What was gone before the subscription came, and what it was too slow for, are two gaps.  A
- * durable name that nobody read for too long was not too slow: all that went is one gap. */
+/* Slots that were gone before the subscription came, and slots that went because it was slow, are
+ * two gaps.  A durable name that nobody read for too long was not slow: all is one gap. */
 static uint64_t route_gap(struct core *core, struct route *route, uint64_t first_seq)
 {
     struct sub *sub = route->sub;
@@ -314,8 +315,8 @@ static uint64_t route_missed(struct core *core, struct route *route)
                     route->missed_seq, route->missed_count, GAP_ATTEMPT);
 }
 
-/* Frames that lie one behind the other in one payload go out as one, up to a batch's worth; a frame
- * of which not all is wanted, or not all is there, alone. */
+/* Frames that are next to each other in one payload are sent together, up to the size of a batch.
+ * A frame of which only a part is wanted, or is here, is sent alone. */
 static uint64_t route_values(struct core *core, struct route *route, uint32_t index, uint64_t limit)
 {
     struct topic *topic = route->topic;
@@ -346,9 +347,9 @@ static uint64_t route_values(struct core *core, struct route *route, uint32_t in
     return send_stored(core, session, number, payload, offset, bytes, frames);
 }
 
-/* Of an open slot, what is there of its value and was not sent.  It goes out as it comes: no
- * outcome, so it seals nothing, and what follows it is the rest, or what the slot settled with.
- * A reply may be begun by one worker, and anew by another: it is sent when it is whole. */
+/* Sends the bytes of an open slot's value that came and were not sent.  They are no outcome, so
+ * they seal nothing.  The rest follows, or the outcome of the slot.  A reply is sent only when it
+ * is whole: one worker may begin it, and another one begin it anew. */
 static const struct chunks *route_coming(const struct core *core, const struct route *route,
                                          const struct slot_entry *entry)
 {
@@ -502,7 +503,7 @@ static bool task_send(struct core *core, const struct sub *member, struct task *
     return true;
 }
 
-/* Which topics the numbers in a task's frame are, where that was not said before. */
+/* Sends TOPIC for the topic numbers in a task's frame, unless the connection has had it. */
 static uint64_t name_topics(struct core *core, struct sub *member, const struct task *task)
 {
     const struct topic *topic = task->topic;
@@ -560,7 +561,7 @@ static enum pumped pump_sub(struct core *core, struct sub *sub)
     return pump_ending(core, sub);
 }
 
-/* PUMP_NOTHING: there is no more; PUMP_SENT: there may be, when others had their turn. */
+/* PUMP_NOTHING: nothing is left.  PUMP_SENT: there may be more, after the others had their turn. */
 static enum pumped pump_session(struct core *core, struct session *session, uint32_t *left)
 {
     if (session->data == 0 || !session->is_ready)

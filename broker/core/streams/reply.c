@@ -117,7 +117,7 @@ bool reply_is_served(const struct core *core, const struct open_slot *reply)
     return false;
 }
 
-/* While it is served its deadline alone counts: ten thousand that wait cost nothing meanwhile. */
+/* While a member serves it only its deadline counts: ten thousand waiting replies cost nothing. */
 void reply_arm(struct core *core, struct open_slot *reply)
 {
     struct slot_terms *terms = reply->terms;

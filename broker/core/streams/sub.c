@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* sub.c -- subscriptions: where they are in their topics, and what they are to be sent.
+/* sub.c -- subscriptions: their positions in their topics, and what they are sent.
  *
- * A route is the place of a subscription in one topic.  It has three positions, in this order:
- *   acked_seq  the reader is done with all below it (durability)
- *   taken_seq  the reader has taken all below it (credit)
+ * A route is the position of a subscription in one topic.  It has three numbers, in this order:
+ *   acked_seq  the reader has acknowledged all slots below it; it counts after a restart
+ *   taken_seq  the reader has received all slots below it; it gives the writer credit
  *   next_seq   the next slot to be sent
- * On a fresh connection of the same session the route goes on at taken_seq, or further on if the
- * client says so.  A new handle of a durable name goes on at acked_seq. */
+ * After a reconnect of the same session the route goes on at taken_seq, or further on if the client
+ * says so.  A new handle of a durable name goes on at acked_seq. */
 #include "broker/core/streams/sub.h"
 
 #include "broker/core/record/failure.h"
@@ -30,7 +30,8 @@ uint64_t route_floor(const struct route *route)
 
 void route_restart(struct core *core, struct route *route, uint64_t next_seq)
 {
-    bool is_place = sub_is_place(route->sub); /* of a group, which nobody reads from there */
+    bool is_place = sub_is_place(route->sub); /* the place of a group: its members are sent tasks,
+                                               * and no route */
     if (is_place)
         route_forget_tasks(core, route);
     else if (next_seq > route->acked_seq) {
@@ -76,7 +77,7 @@ void sub_mark(struct core *core, struct sub *sub)
 {
     struct session *session = sub->session;
     if (session == NULL || session->data == 0 || !session->is_ready)
-        return; /* sub_ready() does it when both channels stand */
+        return; /* sub_ready() marks it when both channels stand */
     if (!list_is_linked(&sub->ready_link))
         list_push(&session->subs_ready, &sub->ready_link);
     core_mark_pump(core, session);
@@ -102,7 +103,7 @@ void sub_ready(struct core *core, struct sub *sub)
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-/* "Only what comes": from the first slot on that is not settled yet. */
+/* FROM_NOW: the first slot that is not settled yet. */
 static uint64_t first_unsettled(const struct topic *topic)
 {
     uint64_t seq = topic->slots.next_seq;
@@ -150,7 +151,7 @@ bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
     else if (sub->from_seq == FROM_NOW)
         seq = first_unsettled(topic);
     else if (seq < topic->begin_seq)
-        seq = topic->begin_seq; /* nobody missed those below it */
+        seq = topic->begin_seq; /* numbers below it were never slots */
     return sub_route(core, sub, topic, seq) != NULL;
 }
 
@@ -189,15 +190,16 @@ void sub_rewind(struct core *core, struct sub *sub)
     }
 }
 
-/* Whether so much may have been sent.  What was sent is forgotten with the connection, and of a
- * subscription that was closed before its acknowledgement came no position is told on the next. */
+/* Whether the slots below next_seq may have been sent.  The broker forgets with a connection what
+ * it sent on it.  A subscription that was closed before its acknowledgement came tells no position
+ * on the next connection. */
 static bool may_be_sent(const struct route *route, uint64_t next_seq)
 {
     return next_seq <= route->next_seq || next_seq <= first_unsettled(route->topic);
 }
 
-/* What its client was done with before it closed a durable name does not come to the next handle,
- * though that is not in force as long as the data before it is on its way. */
+/* A client acknowledged slots, closed the durable name and opened it again.  The acknowledgement is
+ * parked until the data before it is here.  Until then the new handle skips those slots. */
 void sub_pass_done(struct core *core, struct session *session)
 {
     LIST_EACH(link, &session->parked) {
@@ -241,8 +243,8 @@ void ending_add(struct core *core, struct sub *sub, struct party *party)
     (void)sub_add_ending(core, sub, party, party_last_end(party));
 }
 
-/* Whether the subscription comes to the end of an earlier incarnation: it wrote a slot that is not
- * read yet, or the subscription reads all. */
+/* Whether this end is still ahead of the subscription: it has not been sent all slots of that
+ * incarnation, or it reads from number 0. */
 static bool is_ahead(struct core *core, const struct sub *sub, const struct party *party,
                      uint32_t incarnation)
 {
@@ -326,7 +328,7 @@ void sub_expire(struct core *core, struct sub *sub)
 
 /* ---- taken and acknowledged ------------------------------------------------------------------ */
 
-/* The reader took taken_bytes: the messages in flight up to there have arrived. */
+/* The reader has received taken_bytes: removes the messages in flight up to there. */
 static void land(struct core *core, struct sub *sub)
 {
     while (sub->flight_count > 0) {
@@ -370,11 +372,12 @@ const char *sub_taken(struct core *core, struct session *session, const struct m
 void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)
 {
     route->acked_seq = next_seq;
-    route->missed_count = 0; /* it comes before all others */
+    route->missed_count = 0; /* the client acknowledges after it was told of the missed slots */
     if (next_seq > route->taken_seq)
         route->taken_seq = next_seq;
     if (next_seq > route->next_seq)
-        route->next_seq = next_seq; /* in a replay, or sent on an earlier connection */
+        route->next_seq = next_seq; /* during a replay, or if it was sent on an earlier
+                                     * connection */
     if (route->sub->name.bytes > 0)
         note_acknowledged(core, route);
     topic_update(core, route->topic);
@@ -386,8 +389,8 @@ uint32_t sub_durable(struct core *core, struct session *session, uint32_t number
     return sub != NULL && sub->name.bytes > 0 ? sub->id : 0;
 }
 
-/* A durable name that was closed while the acknowledgement waited for its data stays all the same,
- * and with it what was done with before. */
+/* Finds the subscription of an acknowledgement.  A durable name that was closed while the
+ * acknowledgement was parked keeps its position, so the acknowledgement still counts. */
 static struct sub *sub_of_ack(struct core *core, struct session *session, const struct parked *op)
 {
     struct sub *sub = sub_find(core, session, op->sub);

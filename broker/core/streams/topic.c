@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* topic.c -- a topic: what is kept, for whom, and what its writer may add.
+/* topic.c -- a topic: which slots are kept, for which readers, and how much its writer may add.
  *
- * Two floors divide what is kept.  Below taken_floor every subscription that holds writers back has
- * taken all; the writer's window bounds the bytes from there on.  Below done_floor nobody needs a
- * slot any more: durable subscriptions have acknowledged it, others have taken it.  Such slots are
- * kept for late subscribers, within topic_keep_bytes, and the newest while the job has room.  An
- * entry counts as below a floor when it ends below it.
+ * Two floors divide the slots that are kept.  Every subscription that holds writers back has
+ * received all slots below taken_floor; the writer's window bounds the bytes from there on.  Below
+ * done_floor no subscription needs a slot any more: durable ones have acknowledged it, others have
+ * received it.  Such slots are kept for late subscribers, up to topic_keep_bytes.  The newest slot
+ * is kept as long as the job has room.  An entry counts as below a floor when it ends there or
+ * before.
  *
- * Slots that a subscription with overflow = gap has not seen are kept up to the window, and then
- * dropped, oldest first.  Open slots are never dropped.  When the job is full, the topic keeps only
- * what is still needed by a subscription that may not lose it. */
+ * A subscription with overflow = gap may lose slots.  Slots that only such subscriptions still need
+ * are kept up to the window; then the oldest are dropped.  Open slots are never dropped.  When the
+ * job is full, a topic keeps only the slots that some subscription needs and may not lose. */
 #include "broker/core/streams/topic.h"
 
 #include "broker/core/record/failure.h"
@@ -29,12 +30,13 @@
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/pattern.h"
 
-/* Granted ahead at once: enough for a round trip of 3 ms at full rate (2.4 GB/s on loopback). */
+/* Credit that is granted at once: enough for a round trip of 3 ms at the full rate of 2.4 GB/s on
+ * loopback. */
 #define GRANT_BYTES (UINT64_C(8) * 1024 * 1024)
 #define GRANT_STEP_BYTES (UINT64_C(1024) * 1024)
-/* One topic may have this share of what is left of its job's bytes. */
+/* One topic may use an eighth of the bytes that its job has left. */
 #define JOB_SHARE 8
-/* Topics looked at for each value, when a job's bytes are used up. */
+/* Topics trimmed for one value when the job is full. */
 #define PRESSURE_TOPICS_MAX 64
 
 void chunks_unref(struct core *core, struct chunks *chunks)
@@ -84,7 +86,7 @@ uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
 void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
                    uint64_t after)
 {
-    uint64_t delta = after - before; /* modulo 2^64, as the sums are */
+    uint64_t delta = after - before; /* wraps around when it is negative, as the sums do */
     topic->bytes += delta;
     topic->job->bytes += delta;
     if (slot_entry_end(entry) > topic->taken_floor)
@@ -171,7 +173,7 @@ static void pop(struct core *core, struct topic *topic)
     slot_table_pop(&topic->slots);
 }
 
-/* Only when the core is freed: before that, a topic goes when all its slots are settled. */
+/* Called when the core is freed.  Before that, a topic goes only when all its slots are settled. */
 static void drop_open(struct core *core, struct open_slot *open)
 {
     if (open_slot_is_reply(open))
@@ -232,7 +234,7 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->is_slow_told = false;
 }
 
-/* Only when its job goes: nobody is there who could still be sent something. */
+/* Called when its job goes.  No session is left to send anything to. */
 void topic_free(struct core *core, struct topic *topic)
 {
     LIST_EACH(link, &topic->routes)
@@ -264,7 +266,8 @@ static void sum_between(const struct core *core, const struct topic *topic, uint
     *out_slots = 0;
     if (low >= topic->slots.next_seq)
         return;
-    (void)slot_table_find(&topic->slots, low, &index); /* below the oldest: from the oldest on */
+    (void)slot_table_find(&topic->slots, low, &index); /* a number below the oldest entry: begins at
+                                                        * the oldest */
     for (; index < topic->slots.count; index++) {
         const struct slot_entry *entry = slot_table_at(&topic->slots, index);
         if (slot_entry_end(entry) > high)
@@ -281,7 +284,7 @@ void topic_recount(struct core *core, struct topic *topic)
     sum_between(core, topic, topic->taken_floor, UINT64_MAX, &topic->untaken_bytes, &slots);
 }
 
-/* Who waits for a reply holds the request. */
+/* A request is kept while its reply slot is open. */
 static uint64_t request_floor(const struct topic *topic)
 {
     if (list_is_empty(&topic->requests))
@@ -301,7 +304,8 @@ static void move_floors(struct core *core, struct topic *topic)
         if (is_holding && route->taken_seq < taken)
             taken = route->taken_seq;
         if (is_holding && route->next_seq < sent && !sub_is_place(route->sub))
-            sent = route->next_seq; /* what lies for a group waits for workers */
+            sent = route->next_seq; /* values of a group wait for its members, and not for the
+                                     * link */
         if (route_floor(route) < done)
             done = route_floor(route);
     }
@@ -331,7 +335,7 @@ static void move_floors(struct core *core, struct topic *topic)
     topic->done_floor = done;
 }
 
-/* Below it nothing may go: somebody who holds writers back still needs it. */
+/* Slots from here on are kept: a subscription that holds writers back needs them. */
 static uint64_t held_floor(const struct topic *topic)
 {
     uint64_t floor = topic->slots.next_seq;
@@ -346,10 +350,10 @@ static uint64_t held_floor(const struct topic *topic)
 }
 
 struct keep {
-    uint64_t done_bytes; /* of what is done with */
+    uint64_t done_bytes; /* limit for slots below done_floor */
     uint64_t done_slots;
-    uint64_t lossy_bytes; /* of all, if only who may lose it has not seen it */
-    uint32_t entries;     /* the newest, in any case */
+    uint64_t lossy_bytes; /* limit for all slots, for subscriptions that may lose some */
+    uint32_t entries;     /* newest entries that are kept in any case */
 };
 
 static bool may_go(const struct topic *topic, const struct slot_entry *entry,
@@ -380,7 +384,7 @@ void topic_cut(struct core *core, struct topic *topic, uint64_t seq)
            slot_table_at(&topic->slots, 0)->state != SLOT_OPEN)
         pop(core, topic);
     if (topic->slots.count == 0 && topic->slots.next_seq < seq)
-        topic->slots.next_seq = seq; /* a snapshot knows of no more */
+        topic->slots.next_seq = seq; /* a snapshot does not have the entries before it */
 }
 
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
@@ -399,7 +403,7 @@ bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
     return job->bytes + bytes <= core->options.job_bytes_max;
 }
 
-/* What one topic gives back, the writers of others may have been waiting for. */
+/* Room in one topic is room in its job, for which writers of other topics may wait. */
 static void feed(struct core *core, struct job *job)
 {
     if (job->bytes >= job->room_waiters_bytes)
@@ -412,7 +416,7 @@ static void feed(struct core *core, struct job *job)
 void topic_update(struct core *core, struct topic *topic)
 {
     if (core->is_replaying)
-        return; /* what followed is told by facts of its own */
+        return; /* later facts tell what followed */
     move_floors(core, topic);
     trim(core, topic,
          &(struct keep){.done_bytes = core->options.topic_keep_bytes,
@@ -434,7 +438,7 @@ static void tell_held_back(struct core *core, struct topic *topic)
             slowest = route;
     }
     if (slowest == NULL)
-        return; /* the job is full, not a reader slow */
+        return; /* the job is full, and no reader is slow */
     struct text text;
     text_init(&text);
     text_add(&text, sub_is_place(slowest->sub) ? "the group " : "");
@@ -466,7 +470,8 @@ static void mark_waits_for_room(struct topic *topic, bool is_waiting)
         job->room_waiters_bytes = job->bytes;
 }
 
-/* No credit, no values; no values, nobody who makes room for them in a job that is full. */
+/* A full job whose writer has no credit.  job_has_room() trims other topics for a value that comes;
+ * without credit none comes.  So topic_relieve() trims them. */
 static void mark_tight(struct core *core, const struct topic *topic)
 {
     bool is_full = topic->job->bytes + JOB_SHARE > core->options.job_bytes_max;
@@ -480,13 +485,15 @@ void topic_relieve(struct core *core)
     LIST_EACH(link, &core->tight) {
         struct job *job = LIST_OWNER(link, struct job, tight_link);
         list_remove(link);
-        (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* if it can be */
+        (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* as far as it is
+                                                                                 * possible */
         feed(core, job);
-        list_remove(link); /* again: more cannot be had before something changes */
+        list_remove(link); /* feed() may have put it back; there is no more room until something
+                            * changes */
     }
 }
 
-/* Less than half of the window is taken: who holds its writer back is named once. */
+/* Half of the window or more is not received: tells once which reader is slow. */
 static void look_who_is_slow(struct core *core, struct topic *topic)
 {
     if (!topic->is_held_back) {
@@ -499,8 +506,8 @@ static void look_who_is_slow(struct core *core, struct topic *topic)
     }
 }
 
-/* Each batch wakes threads of each who reads it: the more there are, the larger are batches.  Where
- * one reads alone they are small, and what stands behind them waits no longer than it must. */
+/* Each batch wakes threads of each reader.  So batches are larger with more readers.  For a single
+ * reader they are small, so that a value behind them waits less. */
 static uint64_t batch_bytes(const struct topic *topic)
 {
     uint64_t bytes = 0;
@@ -584,7 +591,7 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
                                         : "the broker has no room for another topic");
         return;
     }
-    topic_grant(core, topic, false); /* not told yet: the answer has it */
+    topic_grant(core, topic, false); /* TOPIC_OPENED tells the writer of it */
     if (!topic->is_opened) {
         topic->is_opened = true;
         note_topic_opened(core, topic);
@@ -641,7 +648,8 @@ void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation
         for (uint32_t i = 1; i < END_MARKS; i++)
             topic->marks[i - 1] = topic->marks[i];
         topic->mark_count -= 1;
-        LIST_EACH(link, &topic->routes) /* who waits at the forgotten one goes on to the next */
+        LIST_EACH(link, &topic->routes) /* a route that waits at the forgotten mark goes on to the
+                                         * next */
             route_ready(core, LIST_OWNER(link, struct route, topic_link));
     }
     struct end_mark *mark = &topic->marks[topic->mark_count++];
@@ -654,7 +662,7 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     for (uint32_t i = 0; i < topic->mark_count; i++)
         if (topic->marks[i].incarnation == incarnation)
             return topic->marks[i].seq;
-    /* So many incarnations ago that it is forgotten: at the oldest mark that is kept. */
+    /* An end so old that its mark is forgotten stands at the oldest mark that is kept. */
     bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
     return is_forgotten ? topic->marks[0].seq : 0;
 }

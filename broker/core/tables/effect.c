@@ -4,7 +4,7 @@
 
 #include "libbus/base/must.h"
 
-/* What a snapshot of a large state took is given back; what steps take is kept for the next. */
+/* Gives back memory that the snapshot of a large state took.  Memory that steps take is kept. */
 enum { FACT_ROOM_KEPT = 512 * 1024, ITEM_ROOM_KEPT = 32768 };
 
 void effects_init(struct effects *effects, struct memory *memory)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* storms.c -- a small table, looked through from the one that was found last; see storms.h. */
+/* storms.c -- a small table, searched from the entry that was found last; see storms.h. */
 #include "broker/core/tables/storms.h"
 
 #include <string.h>

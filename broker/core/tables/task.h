@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* task.h -- a task that a group has given to one of its members: states, events,
- * and the one table that decides; and what becomes of a task whose member did not do it.
+/* task.h -- the states of a task, the events that change them, and the one table that decides.  A
+ * task is a value that a group has given to one of its members.  Also here: what happens to a task
+ * that its member did not do.
  *
- * A value that was given to nobody yet is no task: it lies in its topic, and the group's place is
- * before it. */
+ * A value that was given to no member yet is not a task.  It lies in its topic, behind the group's
+ * place there. */
 #ifndef CORE_TASK_H
 #define CORE_TASK_H
 
@@ -11,9 +12,9 @@
 #include <stdint.h>
 
 enum task_state {
-    TASK_WAITING, /* for a member with credit */
-    TASK_LEASED,  /* to one */
-    TASK_DELAYED, /* put off: for its time */
+    TASK_WAITING, /* waits for a member with credit */
+    TASK_LEASED,  /* a member has it */
+    TASK_DELAYED, /* waits until it may be given again */
     TASK_OVER,    /* final: done, cancelled or dead */
     TASK_STATE_COUNT,
 };
@@ -32,12 +33,12 @@ bool task_next(enum task_state state, enum task_event event, enum task_state *ou
 const char *task_state_name(enum task_state state);
 
 enum task_fate {
-    TASK_AGAIN, /* it is for the next member at once */
-    TASK_LATER, /* ... after a while */
-    TASK_DEAD,  /* nobody gets it any more */
+    TASK_AGAIN, /* it may go to the next member at once */
+    TASK_LATER, /* it may go to the next member after retry_after_ms */
+    TASK_DEAD,  /* no member gets it again */
 };
-/* What becomes of a task that was given to members so often, and was not done: it is given
- * deliver_max times at most.  retry_after_ms: as its member said; negative: never again. */
+/* What happens to a task that was given to members `deliveries` times and is not done.  A task is
+ * given at most deliver_max times. retry_after_ms: as its member said; negative: never again. */
 enum task_fate task_fate(uint32_t deliveries, uint32_t deliver_max, int64_t retry_after_ms);
 
 #endif

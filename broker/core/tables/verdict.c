@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* verdict.c -- errors are kept by id, put in order, linked, folded, and asked which came first; the
- * rules are in verdict.h. */
+/* verdict.c -- keeps errors by id, orders, links and folds them, and finds the root; verdict.h has
+ * the rules. */
 #include "broker/core/tables/verdict.h"
 
 #include "libbus/base/must.h"
@@ -51,7 +51,7 @@ static int compare_bytes(struct span a, struct span b)
     return difference != 0 ? difference : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-/* By length first: of ids that differ in their numbers, the smaller number. */
+/* By length first, so that of two ids that differ in a number the smaller number comes first. */
 static int compare_ids(struct span a, struct span b)
 {
     if (a.bytes != b.bytes)
@@ -132,7 +132,7 @@ static bool is_fatal_before(const struct verdict *verdict, uint32_t a, uint32_t 
     return difference != 0 ? difference < 0 : a < b;
 }
 
-/* Merges runs of width numbers, two and two, from one list to the other. */
+/* Merges sorted pieces of `width` numbers, two and two, from one list to the other. */
 static void merge(const struct verdict *verdict, const uint32_t *from, uint32_t *to, uint32_t count,
                   uint32_t width, is_before_fn *is_before)
 {
@@ -186,8 +186,8 @@ static int compare_blames(const struct verdict_error *a, const struct verdict_er
     return difference;
 }
 
-/* Of two versions of one id, below 0: a is the better.  A walk over all they say but is_fatal,
- * which is taken together: so it does not matter which of them came first. */
+/* Compares two versions of one id; below 0: a is better.  It compares all fields but is_fatal,
+ * which is joined.  So the order of arrival does not matter. */
 static int compare_versions(const struct verdict_error *a, const struct verdict_error *b)
 {
     if (a->is_hearsay != b->is_hearsay)
@@ -381,8 +381,8 @@ static void name_items(struct verdict *verdict)
     }
 }
 
-/* Lets go of what is beyond the limit.  Stamps are taken as they are, so that the moment of a cut
- * does not matter. */
+/* Drops the errors beyond the limit.  It uses the stamps as given, so the moment of the cut does
+ * not matter. */
 static void verdict_cut(struct verdict *verdict)
 {
     if (verdict->item_count <= LIMIT_VERDICT_ERRORS)
@@ -503,8 +503,9 @@ static void list_incarnations(struct verdict *verdict)
     verdict->incarnations[verdict->incarnation_count] = count;
 }
 
-/* Which incarnation a blame is about, or VERDICT_NONE: the last that is not behind (party,
- * incarnation), if it is of that party and, where one is named, of that incarnation. */
+/* The incarnation that a blame is about, or VERDICT_NONE.  It is the last one that is not behind
+ * (party, incarnation), if the party is the same and, where the blame names one, the incarnation
+ * too. */
 static uint32_t find_incarnation(const struct verdict *verdict, const struct verdict_blame *blame)
 {
     uint64_t newest = blame->incarnation > 0 ? blame->incarnation : UINT64_MAX;
@@ -907,7 +908,7 @@ enum verdict_err verdict_leave_out(struct verdict *verdict, int64_t now_ns)
     return VERDICT_NO_MEMORY;
 }
 
-/* Weighs, and remembers what is said; true: the root is another one than was said. */
+/* Weighs, and keeps the root that is told.  true: it is another root than the last one told. */
 static bool verdict_look_at(struct verdict *verdict, int64_t now_ns)
 {
     const struct verdict_result *result = verdict_weigh(verdict, now_ns);
@@ -938,8 +939,8 @@ static enum verdict_says step_calm(struct verdict *verdict, int64_t now_ns)
     return VERDICT_SAYS_PROVISIONAL;
 }
 
-/* How long after a look the next one may be: weighing takes time linear in all errors (3.5 us each
- * with ten links, measured 2026-11), and the broker has other things to do meanwhile. */
+/* The least time between two weighings.  One takes time linear in all errors (3.5 us each with ten
+ * links, measured 2026-11), and the broker has other work. */
 static int64_t look_ns(const struct verdict *verdict)
 {
     return LIMIT_VERDICT_LOOK_MS * MS_NS * (1 + verdict->item_count / LOOK_ITEMS);
