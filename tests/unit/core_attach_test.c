@@ -134,6 +134,13 @@ static void meet(void)
     last_payload = 0;
 }
 
+/* With the options as they are now. */
+static void meet_anew(void)
+{
+    restart();
+    meet();
+}
+
 /* An error of alice's with attachments "stderr", of so many bytes, and "log", of unknown length. */
 static struct span listing_error(const char *id, uint64_t bytes)
 {
@@ -156,9 +163,7 @@ static struct span listing_error(const char *id, uint64_t bytes)
 
 static void fail_listing(const char *id, uint64_t bytes)
 {
-    message(1, (struct msg){
-                   .type = MSG_FAIL_PARTY,
-                   .as.fail_party = {.number = ++numbers[1], .error = listing_error(id, bytes)}});
+    break_down_with(1, 0, listing_error(id, bytes));
     forget();
 }
 
@@ -238,7 +243,7 @@ Test(core_attach, takes_no_piece_that_breaks_the_rules)
     }
     bring(5, "a");
     EXPECT("5: code 0, state 0, 0 kept, up to 262144\n");
-    message(6, hello(6, 0));
+    say_hello(6);
     talk(6, (struct msg){.type = MSG_BRING, .as.bring.job = span_text("job")});
     EXPECT("");
     ask_from(7);
@@ -326,8 +331,7 @@ Test(core_attach, takes_its_turn_from_who_does_not_use_it)
 Test(core_attach, is_known_with_its_error_and_cut_when_nobody_brings_it)
 {
     options.linger_ms = 600000;
-    restart();
-    meet();
+    meet_anew();
     fail_listing(error_id, 100000);
     list_of(5, error_id);
     EXPECT("5: stderr, state 1, 0 of 100000\n5: log, state 1, 0 of -1\n5 < done 0 \n");
@@ -434,8 +438,7 @@ Test(core_attach, is_fetched_in_windows)
 Test(core_attach, lets_the_oldest_go_for_the_newest_and_says_so)
 {
     options.attachment_bytes_max = 250;
-    restart();
-    meet();
+    meet_anew();
     bring_whole(5, "a", 100);
     bring_whole(5, "b", 100);
     bring_whole(5, "c", 49); /* one less than there is */
@@ -461,8 +464,7 @@ Test(core_attach, lets_the_oldest_go_for_the_newest_and_says_so)
 static void bring_around_the_budget(int more, const char *expected)
 {
     options.attachment_bytes_max = 2 * PIECE;
-    restart();
-    meet();
+    meet_anew();
     bring_whole(5, "small", 5);
     bring(5, "large");
     piece(5, 0, PIECE, false);
@@ -501,8 +503,7 @@ Test(core_attach, ends_where_there_is_no_more_room)
 Test(core_attach, tells_who_brings_what_is_dropped)
 {
     options.attachment_bytes_max = 100000;
-    restart();
-    meet();
+    meet_anew();
     bring(5, "older");
     piece(5, 0, PIECE, false);
     come(6);
@@ -516,8 +517,7 @@ Test(core_attach, tells_who_brings_what_is_dropped)
 Test(core_attach, knows_so_many_and_no_more)
 {
     options.attachments_max = 3;
-    restart();
-    meet();
+    meet_anew();
     bring_whole(5, "a", 1);
     bring_whole(5, "b", 1);
     list_of(5, error_id);

@@ -17,7 +17,7 @@ static void publish_window(uint32_t topic, uint64_t seq, payload_id payload)
 
 static void take_awaited(uint64_t bytes)
 {
-    message(2, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = 0, .bytes = bytes}});
+    taken(2, 0, bytes);
 }
 
 /* Nothing else happens in these steps that could send the second answer: no beat, no value. */
@@ -41,9 +41,7 @@ Test(core_await, sends_the_next_answer_once_the_reader_took_the_last)
 
 Test(core_await, refuses_that_less_or_more_is_taken_than_before)
 {
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     uint32_t a = open_topic(1, "alice/a");
     publish_window(a, 0, 5);
     forget();
@@ -54,7 +52,6 @@ Test(core_await, refuses_that_less_or_more_is_taken_than_before)
     EXPECT("");
     take_awaited(1);
     EXPECT("2 dropped\n12 dropped\n");
-    message(3, (struct msg){.type = MSG_TAKEN,
-                            .as.taken = {.sub = 0, .bytes = 2 * DEFAULT_SUB_WINDOW_BYTES}});
+    taken(3, 0, 2 * DEFAULT_SUB_WINDOW_BYTES);
     EXPECT("3 dropped\n13 dropped\n");
 }

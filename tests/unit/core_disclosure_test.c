@@ -17,8 +17,7 @@ static void meet_in(enum disclosure disclosure)
     struct msg_job_create job = a_job(1, 2);
     job.join_window_ms = 0;
     job.disclosure = disclosure;
-    ask_from(5);
-    create_job(5, job);
+    make_job(job);
     tap(3);
 }
 
@@ -87,8 +86,7 @@ static void fail_one_slot(void)
 static void fail_as_a_whole(void)
 {
     join(1);
-    message(1, (struct msg){.type = MSG_FAIL_PARTY,
-                            .as.fail_party = {.number = ++numbers[1], .error = secrets()}});
+    break_down_with(1, 0, secrets());
 }
 
 Test(core_disclosure, of_a_slot_is_that_of_the_job)

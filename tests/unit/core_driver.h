@@ -403,10 +403,31 @@ static inline void message(conn_id conn, struct msg msg)
         forget();                                                                                  \
     } while (0)
 
+/* ... with values in it. */
+#define EXPECT_OF(...)                                                                             \
+    do {                                                                                           \
+        char expected[600];                                                                        \
+        cr_assert_lt(snprintf(expected, sizeof expected, __VA_ARGS__), (int)sizeof expected);      \
+        EXPECT(expected);                                                                          \
+    } while (0)
+
 static inline void forget(void)
 {
     said_bytes = 0;
     said[0] = '\0';
+}
+
+/* Of what was said, the lines with one of these two are of interest. */
+static inline void keep_lines(const char *with, const char *or_with)
+{
+    static char lines[sizeof said];
+    char *rest = NULL;
+    memcpy(lines, said, said_bytes + 1);
+    forget();
+    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest))
+        if (strstr(line, with) != NULL || strstr(line, or_with) != NULL)
+            say("%s\n", line);
 }
 
 static inline void pass_ms(int64_t ms)
@@ -505,6 +526,17 @@ static inline struct msg hello(conn_id conn, uint64_t token)
                                      .grace_ms = 1000}};
 }
 
+static inline void say_hello(conn_id conn)
+{
+    message(conn, hello(conn, 0));
+}
+
+/* ... as one whom the broker knows by the token of its last WELCOME. */
+static inline void say_hello_again(conn_id conn)
+{
+    message(conn, hello(conn, tokens[conn]));
+}
+
 static inline void locate(conn_id conn, const char *host, uint64_t pid)
 {
     message(conn,
@@ -520,31 +552,48 @@ static inline void attach(conn_id conn, conn_id data, uint64_t token)
 
 static inline void join(conn_id conn)
 {
-    message(conn, hello(conn, 0));
+    say_hello(conn);
     attach(conn, conn + 10, tokens[conn]);
     numbers[conn] = 0;
     frames[conn] = 0;
     forget();
 }
 
-static inline void tap(conn_id conn)
+/* All up to this one. */
+static inline void join_all(conn_id last)
+{
+    for (conn_id conn = 1; conn <= last; conn++)
+        join(conn);
+}
+
+/* job: "" where it has none. */
+static inline void observe(conn_id conn, const char *job)
 {
     struct msg msg = hello(conn, 0);
     msg.as.hello.role = 1;
     msg.as.hello.party = SPAN_NONE;
+    msg.as.hello.job = span_text(job);
     message(conn, msg);
-    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = UINT64_MAX, .window = 1000}});
+}
+
+/* Events from this one on. */
+static inline void tap_from(conn_id conn, uint64_t from_id, uint64_t window)
+{
+    forget();
+    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = from_id, .window = window}});
+}
+
+static inline void tap(conn_id conn)
+{
+    observe(conn, job_name);
+    tap_from(conn, UINT64_MAX, 1000);
     forget();
 }
 
 /* An observer of no job. */
 static inline void ask_from(conn_id conn)
 {
-    struct msg msg = hello(conn, 0);
-    msg.as.hello.role = 1;
-    msg.as.hello.job = SPAN_NONE;
-    msg.as.hello.party = SPAN_NONE;
-    message(conn, msg);
+    observe(conn, "");
     forget();
 }
 
@@ -589,6 +638,41 @@ static inline struct msg_job_create a_job(uint64_t min, uint64_t max)
 static inline void create_job(conn_id conn, struct msg_job_create job)
 {
     message(conn, (struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
+}
+
+/* Its parties have a second to come. */
+static inline struct msg_job_create a_job_with_timeout(uint64_t min, uint64_t max)
+{
+    struct msg_job_create job = a_job(min, max);
+    job.join_timeout_ms = 1000;
+    return job;
+}
+
+/* An attempt fails with the first loss, and there are so many more. */
+static inline struct msg_job_create a_strict_job(uint64_t parties, uint64_t restarts,
+                                                 int64_t settle_ms)
+{
+    struct msg_job_create job = a_job(parties, parties);
+    job.join_window_ms = 0;
+    job.max_restarts = restarts;
+    job.settle_ms = settle_ms;
+    return job;
+}
+
+/* erin (5) asks for it, and for all else of the job. */
+static inline void make_job(struct msg_job_create job)
+{
+    ask_from(5);
+    create_job(5, job);
+    forget();
+}
+
+static inline void ask_verdict(conn_id conn, uint64_t is_waiting)
+{
+    message(conn,
+            (struct msg){.type = MSG_VERDICT_ASK,
+                         .as.verdict_ask = {
+                             .request = 7, .job = span_text(job_name), .is_waiting = is_waiting}});
 }
 
 static inline void show_job(conn_id conn)
@@ -861,12 +945,16 @@ static inline void complete(conn_id conn)
     message(conn, (struct msg){.type = MSG_COMPLETE, .as.complete = {.number = ++numbers[conn]}});
 }
 
+static inline void break_down_with(conn_id conn, uint64_t after, struct span error)
+{
+    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
+                               .as.fail_party = {
+                                   .number = ++numbers[conn], .after = after, .error = error}});
+}
+
 static inline void break_down_after(conn_id conn, uint64_t after)
 {
-    message(conn,
-            (struct msg){.type = MSG_FAIL_PARTY,
-                         .as.fail_party = {
-                             .number = ++numbers[conn], .after = after, .error = an_error("")}});
+    break_down_with(conn, after, an_error(""));
 }
 
 static inline void break_down(conn_id conn)

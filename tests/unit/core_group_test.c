@@ -9,9 +9,7 @@ static uint32_t tasks; /* number of alice/tasks */
 
 static void init_parties(void)
 {
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     tasks = open_topic(1, "alice/tasks");
 }
 
@@ -342,7 +340,7 @@ Test(core_group, send_again_what_a_broken_connection_may_have_lost)
     workers(3);
     publish(1, tasks, 0, 6, 5);
     closed(2);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     forget();
     message(2, (struct msg){
                    .type = MSG_POSITION,
@@ -470,7 +468,7 @@ Test(core_group, go_on_after_a_crash_with_who_had_what)
     settle(3, tasks, 3, 1, TASK_REJECTED, -1, "");
     crash(100);
     compact();
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     message(2, (struct msg){
                    .type = MSG_POSITION,
                    .as.position = {.sub = 1, .topic = tasks, .next_seq = 2, .chunk_offset = 1}});
@@ -517,6 +515,13 @@ static void requests(uint64_t count)
     forget();
 }
 
+/* So many, to two workers with room for one each. */
+static void give_requests(uint64_t count)
+{
+    workers(1);
+    requests(count);
+}
+
 static void answer(conn_id conn, uint64_t reply, payload_id payload)
 {
     commit(conn, replies, reply, payload);
@@ -524,8 +529,7 @@ static void answer(conn_id conn, uint64_t reply, payload_id payload)
 
 Test(core_group, answer_a_request_once)
 {
-    workers(1);
-    requests(0);
+    give_requests(0);
     request(0, 0, 20, 0);
     EXPECT("1 < accepted 1 0\n1 < accepted 2 0\n"
            "12 < sub 1 task 1#0, delivery 1, payload 20, reply to #0\n");
@@ -540,8 +544,7 @@ Test(core_group, answer_a_request_once)
 
 Test(core_group, take_no_answer_but_from_who_has_the_request)
 {
-    workers(1);
-    requests(1);
+    give_requests(1);
     answer(3, 0, 30);
     EXPECT("3 < refusal #0 (rejected of carol)\n3 < accepted 1 1\n");
     answer(1, 0, 31);
@@ -555,8 +558,7 @@ Test(core_group, take_no_answer_but_from_who_has_the_request)
 
 Test(core_group, fail_a_request_with_its_workers_error)
 {
-    workers(1);
-    requests(2);
+    give_requests(2);
     await_slot(1, 7, "alice/_replies", 0);
     await_slot(1, 8, "alice/_replies", 1);
     settle(2, tasks, 0, 1, TASK_FAILED, 0, "");
@@ -567,8 +569,7 @@ Test(core_group, fail_a_request_with_its_workers_error)
 
 Test(core_group, tell_a_worker_that_its_request_was_taken_back)
 {
-    workers(1);
-    requests(4);
+    give_requests(4);
     tap(5);
     retract(1, replies, 0);
     EXPECT("2 < over: sub 1 task 1#0, delivery 1 (application of alice)\n"
@@ -585,8 +586,7 @@ Test(core_group, tell_a_worker_that_its_request_was_taken_back)
 
 Test(core_group, fail_requests_whose_time_is_up)
 {
-    workers(1);
-    requests(0);
+    give_requests(0);
     request(0, 0, 20, 300);
     await_slot(1, 7, "alice/_replies", 0);
     forget();
@@ -761,8 +761,7 @@ Test(core_group, fail_a_request_whose_workers_are_all_lost)
 
 Test(core_group, cancel_the_requests_of_who_is_lost)
 {
-    workers(1);
-    requests(3);
+    give_requests(3);
     closed(1);
     forget();
     pass_ms(1000);
@@ -774,8 +773,7 @@ Test(core_group, cancel_the_requests_of_who_is_lost)
 
 Test(core_group, know_requests_and_answers_after_a_crash)
 {
-    workers(1);
-    requests(4);
+    give_requests(4);
     answer(3, 1, 30);
     done(3, tasks, 1, 1);
     crash(100);
@@ -793,8 +791,7 @@ Test(core_group, know_requests_and_answers_after_a_crash)
 
 Test(core_group, take_no_reply_for_a_request)
 {
-    workers(1);
-    requests(0);
+    give_requests(0);
     reply_to = 0;
     reserve(1, replies, 0);
     reply_to = FRAME_NO_REPLY;
@@ -806,8 +803,7 @@ Test(core_group, take_no_reply_for_a_request)
 
 Test(core_group, serve_no_request_without_a_slot_for_its_reply)
 {
-    workers(1);
-    requests(1);
+    give_requests(1);
     reply_to = 5; /* never reserved */
     publish(1, tasks, 1, 1, 21);
     reply_to = 0; /* another's */
@@ -821,8 +817,7 @@ Test(core_group, serve_no_request_without_a_slot_for_its_reply)
 /* Its reply was on its way, on the other channel, when it was killed. */
 Test(core_group, take_no_workers_word_for_a_reply_that_did_not_come)
 {
-    workers(1);
-    requests(1);
+    give_requests(1);
     frames[2] += 1;
     done(2, tasks, 0, 1);
     EXPECT("");
@@ -840,8 +835,7 @@ static void piece(conn_id conn, uint64_t reply, uint64_t at, payload_id payload)
 
 Test(core_group, mix_no_pieces_of_two_answers)
 {
-    workers(1);
-    requests(1);
+    give_requests(1);
     piece(2, 0, 0, 30);
     EXPECT("2 < chunked 100\n");
     leave(2, 0);
@@ -913,8 +907,7 @@ static void finish_ahead_and_leave(void)
 /* Control overtakes data: what was done before it left is done all the same. */
 Test(core_group, let_nobody_leave_before_what_it_did)
 {
-    workers(1);
-    requests(2);
+    give_requests(2);
     finish_ahead_and_leave();
     subscribe(2, 2, "alice/x", "", 0, 0);
     message(2, (struct msg){.type = MSG_UNSUBSCRIBE, /* that one waits for nothing */
@@ -932,8 +925,7 @@ Test(core_group, let_nobody_leave_before_what_it_did)
 /* Its word about it is lost with what it waits for: another does it. */
 Test(core_group, give_again_what_one_who_left_did_not_bring)
 {
-    workers(1);
-    requests(1);
+    give_requests(1);
     finish_ahead_and_leave();
     closed(2);
     crash(100);

@@ -34,9 +34,7 @@ static void join_program(conn_id conn)
 
 static void fail_party(conn_id conn)
 {
-    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
-                               .as.fail_party = {.number = ++numbers[conn],
-                                                 .error = an_error("job/alice/1/7")}});
+    break_down_with(conn, 0, an_error("job/alice/1/7"));
 }
 
 /* alice, a guard and a program that owes a slot; bob, who awaits it; an observer. */
@@ -368,7 +366,7 @@ Test(core_guard, goes_on_after_a_restart_with_its_program)
     begin();
     crash(100);
     greet_guard(GUARD, tokens[GUARD]);
-    message(PROGRAM, hello(PROGRAM, tokens[PROGRAM]));
+    say_hello_again(PROGRAM);
     EXPECT("1 < welcome incarnation 1, resumed\n"
            "1 < attached\n"
            "21 < welcome incarnation 1, resumed\n");

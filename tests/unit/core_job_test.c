@@ -8,9 +8,7 @@ TestSuite(core_job, .init = init, .fini = fini);
 /* erin (5) asks for all; whoever joins is there, and says so. */
 static void made(uint64_t min, uint64_t max)
 {
-    ask_from(5);
-    create_job(5, a_job(min, max));
-    forget();
+    make_job(a_job(min, max));
 }
 
 /* By another connection than that of an earlier attempt, which may be heard still. */
@@ -19,6 +17,26 @@ static void come(conn_id conn)
     closed(conn);
     join(conn);
     forget();
+}
+
+/* The job as it is now; what was said before is of no interest. */
+#define EXPECT_JOB(text)                                                                           \
+    do {                                                                                           \
+        forget();                                                                                  \
+        show_job(5);                                                                               \
+        EXPECT(text);                                                                              \
+    } while (0)
+
+static void come_all(conn_id last)
+{
+    for (conn_id conn = 1; conn <= last; conn++)
+        come(conn);
+}
+
+static void made_of_two(void)
+{
+    made(2, 2);
+    come_all(2);
 }
 
 /* All of them beat, so that nobody is lost meanwhile. */
@@ -97,7 +115,7 @@ Test(core_job, tells_its_story_on_the_control_topic)
 {
     made(1, 2);
     tap(4);
-    message(1, hello(1, 0));
+    say_hello(1);
     forget();
     pass_ms(3000);
     EXPECT("4 < party.suspect alice/1 #0 x0\n1 < epoch 1: rank 0 of 1, attempt 1\n"
@@ -109,9 +127,8 @@ Test(core_job, tells_its_story_on_the_control_topic)
 Test(core_job, starts_as_soon_as_max_are_there)
 {
     made(2, 3);
-    come(1);
-    come(2);
-    message(3, hello(3, 0));
+    come_all(2);
+    say_hello(3);
     EXPECT("3 < welcome incarnation 1\n1 < epoch 1: rank 0 of 3, attempt 1\n"
            "2 < epoch 1: rank 1 of 3, attempt 1\n3 < epoch 1: rank 2 of 3, attempt 1\n");
 }
@@ -139,7 +156,7 @@ Test(core_job, waits_for_min_however_long_that_takes)
     come(1);
     pass_alive_ms(100000, 1);
     EXPECT("5 dropped\n"); /* erin said no more */
-    message(2, hello(2, 0));
+    say_hello(2);
     EXPECT("2 < welcome incarnation 1\n1 < epoch 1: rank 0 of 2, attempt 1\n"
            "2 < epoch 1: rank 1 of 2, attempt 1\n");
 }
@@ -180,10 +197,10 @@ Test(core_job, takes_more_in_up_to_max_and_lets_others_wait)
     come(1);
     pass_ms(3000);
     EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
-    message(2, hello(2, 0));
+    say_hello(2);
     EXPECT("2 < welcome incarnation 1\n1 < epoch 2: rank 0 of 2, attempt 1\n"
            "2 < epoch 2: rank 1 of 2, attempt 1\n");
-    message(3, hello(3, 0));
+    say_hello(3);
     EXPECT("3 < welcome incarnation 1\n");
     show_job(5);
     EXPECT("5 < member 0 alice/1 running\n5 < member 1 bob/1 running\n"
@@ -193,9 +210,7 @@ Test(core_job, takes_more_in_up_to_max_and_lets_others_wait)
 Test(core_job, gives_the_place_of_who_is_lost_to_who_waits)
 {
     made(2, 2);
-    come(1);
-    come(2);
-    come(3);
+    come_all(3);
     closed(1);
     EXPECT("1 dropped\n11 dropped\n");
     pass_ms(999);
@@ -207,9 +222,7 @@ Test(core_job, gives_the_place_of_who_is_lost_to_who_waits)
 Test(core_job, moves_ranks_up_where_nobody_waits)
 {
     made(1, 3);
-    come(1);
-    come(2);
-    come(3);
+    come_all(3);
     leave(1, 0);
     EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < epoch 2: rank 0 of 2, attempt 1\n"
            "3 < epoch 2: rank 1 of 2, attempt 1\n");
@@ -218,10 +231,7 @@ Test(core_job, moves_ranks_up_where_nobody_waits)
 Test(core_job, makes_one_epoch_of_what_happens_at_once)
 {
     made(1, 4);
-    come(1);
-    come(2);
-    come(3);
-    come(4);
+    come_all(4);
     closed(1);
     closed(3);
     forget();
@@ -231,24 +241,20 @@ Test(core_job, makes_one_epoch_of_what_happens_at_once)
 
 Test(core_job, gives_a_party_that_comes_again_its_own_place)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     closed(1);
     forget();
-    message(1, hello(1, 0)); /* it does not know of its old incarnation, which is lost now */
+    say_hello(1); /* it does not know of its old incarnation, which is lost now */
     EXPECT("1 < welcome incarnation 2\n1 < epoch 2: rank 0 of 2, attempt 1\n"
            "2 < epoch 2: rank 1 of 2, attempt 1\n");
 }
 
 Test(core_job, tells_its_place_to_who_comes_back)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     closed(1);
     forget();
-    message(1, hello(1, tokens[1]));
+    say_hello_again(1);
     attach(1, 11, tokens[1]);
     EXPECT("1 < welcome incarnation 1, resumed\n1 < attached\n"
            "1 < epoch 1: rank 0 of 2, attempt 1\n");
@@ -258,26 +264,20 @@ Test(core_job, tells_its_place_to_who_comes_back)
 
 Test(core_job, waits_for_spares_when_fewer_than_min_are_left)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     leave(1, 0);
     forget();
     pass_alive_ms(2500, 0);
     beat(2);
-    forget();
-    show_job(5);
-    EXPECT("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
-    message(3, hello(3, 0));
+    EXPECT_JOB("5 < member 1 bob/1 running\n5 < short, attempt 1, epoch 1 of 2\n");
+    say_hello(3);
     EXPECT("3 < welcome incarnation 1\n3 < epoch 2: rank 0 of 2, attempt 1\n"
            "2 < epoch 2: rank 1 of 2, attempt 1\n");
 }
 
 Test(core_job, fails_when_nobody_comes_in_its_window)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     uint32_t topic = open_topic(2, "bob/a");
     reserve(2, topic, 0);
     tap(4);
@@ -301,12 +301,8 @@ Test(core_job, fails_when_nobody_comes_in_its_window)
 
 Test(core_job, fails_at_once_without_a_window)
 {
-    ask_from(5);
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
-    create_job(5, job);
-    come(1);
-    come(2);
+    make_job(a_strict_job(2, 0, 0));
+    come_all(2);
     leave(1, 0);
     pass_ms(0);
     EXPECT("1 < over 13\n1 dropped\n11 dropped\n2 < verdict 2 (party_left of ) x0, over\n"
@@ -320,12 +316,9 @@ Test(core_job, fails_at_once_without_a_window)
 /* A job of three, whose parties wait for a second. */
 static void made_hasty(uint64_t restarts)
 {
-    ask_from(5);
-    struct msg_job_create job = a_job(3, 3);
-    job.join_timeout_ms = 1000;
+    struct msg_job_create job = a_job_with_timeout(3, 3);
     job.max_restarts = restarts;
-    create_job(5, job);
-    forget();
+    make_job(job);
 }
 
 Test(core_job, fails_when_too_few_join_within_its_timeout)
@@ -334,8 +327,7 @@ Test(core_job, fails_when_too_few_join_within_its_timeout)
     tap(4);
     pass_ms(5000); /* nobody waits */
     EXPECT("");
-    come(1);
-    come(2);
+    come_all(2);
     pass_alive_ms(999, 2);
     EXPECT("");
     pass_alive_ms(1, 2);
@@ -359,8 +351,7 @@ Test(core_job, says_who_came_within_its_join_timeout)
                                        "alice, bob");
     made_hasty(0);
     tap(4);
-    come(1);
-    come(2);
+    come_all(2);
     pass_ms(1000);
     bool is_told = false;
     for (uint32_t i = 0; i < effects.msg_count; i++) {
@@ -401,10 +392,7 @@ Test(core_job, counts_its_join_timeout_from_the_first_who_still_waits)
 
 Test(core_job, waits_for_its_join_window_beyond_its_join_timeout)
 {
-    ask_from(5);
-    struct msg_job_create job = a_job(1, 2);
-    job.join_timeout_ms = 1000;
-    create_job(5, job);
+    make_job(a_job_with_timeout(1, 2));
     come(1);
     pass_ms(2999);
     EXPECT("");
@@ -414,21 +402,15 @@ Test(core_job, waits_for_its_join_window_beyond_its_join_timeout)
 
 Test(core_job, counts_who_completed_as_there)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     complete(1);
     EXPECT("1 < result 0\n1 < accepted 0 1\n");
     leave(2, 0);
-    forget();
-    show_job(5);
-    EXPECT("5 < member 0 alice/1 completed\n5 < short, attempt 1, epoch 1 of 2\n");
+    EXPECT_JOB("5 < member 0 alice/1 completed\n5 < short, attempt 1, epoch 1 of 2\n");
     come(3);
     complete(3);
-    forget();
-    show_job(5);
-    EXPECT("5 < member 0 alice/1 completed\n5 < member 1 carol/1 completed\n"
-           "5 < completed, attempt 1, epoch 2 of 2\n");
+    EXPECT_JOB("5 < member 0 alice/1 completed\n5 < member 1 carol/1 completed\n"
+               "5 < completed, attempt 1, epoch 2 of 2\n");
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -436,9 +418,7 @@ Test(core_job, counts_who_completed_as_there)
 Test(core_job, completes_with_its_members_and_sends_others_away)
 {
     made(2, 2);
-    come(1);
-    come(2);
-    come(3);
+    come_all(3);
     tap(4);
     complete(1);
     forget();
@@ -446,7 +426,7 @@ Test(core_job, completes_with_its_members_and_sends_others_away)
     EXPECT("2 < result 0\n3 < over 11 (terminated of )\n3 dropped\n13 dropped\n"
            "2 < accepted 0 1\n4 < party.completed bob/1 #0 x0\n"
            "4 < party.terminated carol/1 #0 x0 (terminated of )\n4 < job.completed /0 #0 x2\n");
-    message(3, hello(3, 0));
+    say_hello(3);
     EXPECT("3 < refused 12 errbus.job_over\n3 dropped\n");
     create_job(5, a_job(2, 2));
     EXPECT("5 < done 12 errbus.job_over\n");
@@ -456,21 +436,18 @@ Test(core_job, completes_with_its_members_and_sends_others_away)
 
 Test(core_job, does_not_let_a_completed_party_begin_again)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     complete(1);
     leave(1, 0);
     forget();
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < refused 12 errbus.completed\n1 dropped\n");
 }
 
 Test(core_job, ends_every_wait_when_it_is_cancelled)
 {
     made(1, 2);
-    come(1);
-    come(2);
+    come_all(2);
     uint32_t topic = open_topic(1, "alice/a");
     reserve(1, topic, 0);
     await_slot(2, 7, "alice/a", 0);
@@ -482,7 +459,7 @@ Test(core_job, ends_every_wait_when_it_is_cancelled)
            "2 < over 11 (cancelled of )\n2 dropped\n12 dropped\n");
     cancel_job(5);
     EXPECT("5 < done 0 \n");
-    message(3, hello(3, 0));
+    say_hello(3);
     EXPECT("3 < refused 12 errbus.job_over\n3 dropped\n");
 }
 
@@ -492,17 +469,16 @@ Test(core_job, can_be_cancelled_though_nobody_created_it)
     come(1);
     cancel_job(5);
     EXPECT("5 < done 0 \n1 < over 11 (cancelled of )\n1 dropped\n11 dropped\n");
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
 }
 
 Test(core_job, fails_when_its_deadline_passes)
 {
-    ask_from(5);
     struct msg_job_create job = a_job(1, 2);
     job.deadline_ms = 4000;
     job.max_restarts = 3;
-    create_job(5, job);
+    make_job(job);
     come(1);
     pass_alive_ms(3999, 1);
     EXPECT("1 < epoch 1: rank 0 of 1, attempt 1\n");
@@ -515,16 +491,10 @@ Test(core_job, fails_when_its_deadline_passes)
 
 /* ---- attempts -------------------------------------------------------------------------------- */
 
-/* One that fails with the first loss, and is tried again so often. */
-static void made_to_be_tried_again(uint64_t restarts, int64_t settle_ms)
+static void made_strict_of_two(uint64_t restarts, int64_t settle_ms)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
-    job.max_restarts = restarts;
-    job.settle_ms = settle_ms;
-    ask_from(5);
-    create_job(5, job);
-    forget();
+    make_job(a_strict_job(2, restarts, settle_ms));
+    come_all(2);
 }
 
 static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
@@ -536,23 +506,17 @@ static void break_down_as(conn_id conn, const char *type, uint64_t recoverable)
     record.recoverable = recoverable;
     record.occurred_ns = now_ns;
     cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
-    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
-                               .as.fail_party = {.number = ++numbers[conn],
-                                                 .error = span_of(error_bytes, bytes)}});
+    break_down_with(conn, 0, span_of(error_bytes, bytes));
     pass_ms(0);
 }
 
 /* For another attempt a job waits before the first is back. */
 Test(core_job, fails_when_nobody_comes_back_for_another_attempt)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
+    struct msg_job_create job = a_strict_job(2, 1, 0);
     job.join_timeout_ms = 1000;
-    job.max_restarts = 1;
-    ask_from(5);
-    create_job(5, job);
-    come(1);
-    come(2);
+    make_job(job);
+    come_all(2);
     break_down_as(1, "app.flaky", RECOVERABLE_YES);
     pass_ms(2500); /* of which it pauses for a second at most */
     ask_from(6);
@@ -565,67 +529,45 @@ Test(core_job, fails_when_nobody_comes_back_for_another_attempt)
  * between would make another attempt. */
 Test(core_job, is_not_tried_again_if_its_deadline_passes_while_it_fails)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
-    job.max_restarts = 3;
-    job.settle_ms = 2000;
+    struct msg_job_create job = a_strict_job(2, 3, 2000);
     job.deadline_ms = 1000;
-    ask_from(5);
-    create_job(5, job);
-    come(1);
-    come(2);
+    make_job(job);
+    come_all(2);
     pass_alive_ms(500, 2);
     break_down_as(1, "app.flaky", RECOVERABLE_YES);
     forget();
     pass_alive_ms(500, 2);
     pass_alive_ms(2500, 2);
-    forget();
-    show_job(5);
-    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+    EXPECT_JOB("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
 }
 
 /* Of what a new tap is told of the job from its beginning, the lines with this name. */
 static void tell_history(const char *name)
 {
-    struct msg msg = hello(3, 0);
-    msg.as.hello.role = 1;
-    msg.as.hello.party = SPAN_NONE;
-    message(3, msg);
-    forget();
-    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 1000}});
-    char *rest = NULL;
-    static char lines[sizeof said];
-    memcpy(lines, said, said_bytes + 1);
-    forget();
-    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest))
-        if (strstr(line, name) != NULL)
-            say("%s\n", line);
+    observe(3, "job");
+    tap_from(3, 1, 1000);
+    keep_lines(name, name);
 }
 
 Test(core_job, tries_a_flaky_group_as_often_as_it_may)
 {
     options.linger_ms = 60000;
     restart();
-    made_to_be_tried_again(2, 0);
+    make_job(a_strict_job(2, 2, 0));
     for (unsigned attempt_now = 1; attempt_now <= 3; attempt_now++) {
-        come(1);
-        come(2);
+        come_all(2);
         show_job(5);
-        char expected[200];
-        snprintf(expected, sizeof expected,
-                 "5 < member 0 alice/%u running\n5 < member 1 bob/%u running\n"
-                 "5 < running, attempt %u, epoch %u of 2%s\n",
-                 attempt_now, attempt_now, attempt_now, attempt_now,
-                 attempt_now > 1 ? " (application of alice)" : "");
-        EXPECT(expected);
+        EXPECT_OF("5 < member 0 alice/%u running\n5 < member 1 bob/%u running\n"
+                  "5 < running, attempt %u, epoch %u of 2%s\n",
+                  attempt_now, attempt_now, attempt_now, attempt_now,
+                  attempt_now > 1 ? " (application of alice)" : "");
         break_down_as(1, "app.flaky", RECOVERABLE_UNKNOWN);
         forget();
         pass_ms(2 * DEFAULT_PAUSE_MS);
     }
     show_job(5);
     EXPECT("5 < failed, attempt 3, epoch 3 of 0 (application of alice)\n");
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
     tell_history("party.failed");
     EXPECT("3 < party.failed alice/1 #0 x0 (application of alice)\n"
@@ -647,32 +589,22 @@ Test(core_job, tries_a_flaky_group_as_often_as_it_may)
 
 Test(core_job, does_not_try_again_what_is_not_recoverable)
 {
-    made_to_be_tried_again(2, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(2, 0);
     break_down_as(1, "app.wrong_data", RECOVERABLE_NO);
-    forget();
-    show_job(5);
-    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
+    EXPECT_JOB("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
 }
 
 Test(core_job, does_not_try_again_because_somebody_left)
 {
-    made_to_be_tried_again(2, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(2, 0);
     leave(1, 0);
     pass_ms(0);
-    forget();
-    show_job(5);
-    EXPECT("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
+    EXPECT_JOB("5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
 }
 
 Test(core_job, tells_the_provisional_verdict_and_waits_for_the_others_to_go)
 {
-    made_to_be_tried_again(1, 2000);
-    come(1);
-    come(2);
+    made_strict_of_two(1, 2000);
     uint32_t topic = open_topic(2, "bob/a");
     reserve(2, topic, 0);
     tap(4);
@@ -682,7 +614,7 @@ Test(core_job, tells_the_provisional_verdict_and_waits_for_the_others_to_go)
            "4 < job.short /0 #0 x1 (application of alice)\n"
            "4 < job.failing /0 #0 x1 (application of alice)\n"
            "4 < verdict.provisional alice/1 #0 x0 (application of alice)\n");
-    message(3, hello(3, 0));
+    say_hello(3);
     EXPECT("3 < refused 12 errbus.job_ending\n3 dropped\n");
     leave(2, 1);
     pass_ms(0);
@@ -694,9 +626,7 @@ Test(core_job, tells_the_provisional_verdict_and_waits_for_the_others_to_go)
 
 Test(core_job, ends_who_does_not_go_when_the_window_closes)
 {
-    made_to_be_tried_again(1, 2000);
-    come(1);
-    come(2);
+    made_strict_of_two(1, 2000);
     break_down_as(1, "app.flaky", RECOVERABLE_YES);
     forget();
     pass_ms(1999);
@@ -707,9 +637,7 @@ Test(core_job, ends_who_does_not_go_when_the_window_closes)
 
 Test(core_job, pauses_between_attempts_and_lets_the_next_gather_meanwhile)
 {
-    made_to_be_tried_again(1, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(1, 0);
     break_down_as(1, "app.flaky", RECOVERABLE_YES);
     forget();
     come(2);
@@ -725,9 +653,7 @@ Test(core_job, pauses_between_attempts_and_lets_the_next_gather_meanwhile)
 
 Test(core_job, begins_each_attempt_with_empty_topics)
 {
-    made_to_be_tried_again(1, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(1, 0);
     uint32_t topic = open_topic(1, "alice/a");
     publish(1, topic, 0, 3, 5);
     reserve(1, topic, 3);
@@ -742,10 +668,9 @@ Test(core_job, begins_each_attempt_with_empty_topics)
     stale.as.hello.attempt = 1;
     message(1, stale);
     EXPECT("1 < refused 11 errbus.attempt_over\n1 dropped\n");
-    message(1, hello(1, tokens[1])); /* one that does not say of which */
+    say_hello_again(1); /* one that does not say of which */
     EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
-    come(1);
-    come(2);
+    come_all(2);
     pass_ms(1000);
     forget();
     attempt = 2;
@@ -762,8 +687,7 @@ Test(core_job, begins_each_attempt_with_empty_topics)
 /* alice and bob begin the next attempt. */
 static uint32_t begin_again(const char *topic)
 {
-    come(1);
-    come(2);
+    come_all(2);
     pass_ms(DEFAULT_PAUSE_MS * 4);
     attempt += 1;
     uint32_t number = open_topic(1, topic);
@@ -784,11 +708,7 @@ static void reopen(const char *name, uint32_t sub)
 
 static void acknowledge(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
 {
-    message(conn, (struct msg){.type = MSG_ACK,
-                               .as.ack = {.sub = sub,
-                                          .topic = topic,
-                                          .next_seq = next_seq,
-                                          .number = ++numbers[conn]}});
+    ack(conn, sub, topic, next_seq);
     forget();
 }
 
@@ -796,9 +716,7 @@ static void acknowledge(conn_id conn, uint32_t sub, uint32_t topic, uint64_t nex
  * topic, for its own number is another task's now. */
 Test(core_job, keeps_dead_letters_for_later_attempts)
 {
-    made_to_be_tried_again(3, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(3, 0);
     uint32_t tasks = open_topic(1, "alice/tasks");
     share(2, 1, "alice/tasks", "work", 2);
     publish(1, tasks, 0, 3, 5);
@@ -821,7 +739,7 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
            "12 < sub 1 task 2#1, delivery 1, payload 5 skip 2\n");
     compact();
     closed(2);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     message(2,
             (struct msg){.type = MSG_POSITION,
                          .as.position = {.sub = 1, .topic = 2, .next_seq = 0, .chunk_offset = 1}});
@@ -855,9 +773,7 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
 /* A group reads nothing itself, so that nobody has a gap: operators are told. */
 Test(core_job, tells_what_groups_had_not_done_when_an_attempt_ended)
 {
-    made_to_be_tried_again(3, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(3, 0);
     uint32_t tasks = open_topic(1, "alice/tasks");
     share(2, 1, "alice/tasks", "work", 2);
     share(2, 2, "alice/tasks", "none", 2);
@@ -882,9 +798,7 @@ Test(core_job, tells_what_groups_had_not_done_when_an_attempt_ended)
 
 Test(core_job, tells_a_durable_name_what_it_missed_of_earlier_attempts)
 {
-    made_to_be_tried_again(3, 0);
-    come(1);
-    come(2);
+    made_strict_of_two(3, 0);
     uint32_t topic = open_topic(1, "alice/a");
     subscribe(2, 1, "alice/a", "deep", 0, 0);
     publish(1, topic, 0, 3, 5);
@@ -925,10 +839,8 @@ static void fail_behind_values(uint64_t pending)
 {
     struct msg_job_create job = a_job(1, 2);
     job.pending = pending;
-    ask_from(5);
-    create_job(5, job);
-    come(1);
-    come(2);
+    make_job(job);
+    come_all(2);
     subscribe(2, 1, "alice/#", "", 0, 0);
     uint32_t seen = open_topic(1, "alice/seen");
     uint32_t unseen = open_topic(1, "alice/unseen");
@@ -963,10 +875,8 @@ Test(core_job, replaces_nothing_of_an_earlier_life)
 {
     struct msg_job_create job = a_job(1, 2);
     job.pending = 1;
-    ask_from(5);
-    create_job(5, job);
-    come(1);
-    come(2);
+    make_job(job);
+    come_all(2);
     uint32_t topic = open_topic(1, "alice/a");
     publish(1, topic, 0, 1, 5);
     leave(1, 0);
@@ -993,9 +903,7 @@ static void progress(conn_id conn, uint64_t within_ms, const char *where)
 Test(core_job, replaces_a_member_that_beats_and_does_not_move)
 {
     made(2, 2);
-    come(1);
-    come(2);
-    come(3);
+    come_all(3);
     tap(4);
     progress(1, 700, "step 1");
     progress(2, 700, "step 1");
@@ -1014,45 +922,45 @@ Test(core_job, replaces_a_member_that_beats_and_does_not_move)
 
 /* ---- barriers -------------------------------------------------------------------------------- */
 
+/* At the first barrier of the first epoch. */
+static void arrive(conn_id conn)
+{
+    barrier(conn, 1, 1, 1);
+}
+
 Test(core_job, meets_when_all_are_there)
 {
-    made(2, 2);
-    come(1);
-    come(2);
-    barrier(1, 1, 1, 1);
+    made_of_two();
+    arrive(1);
     EXPECT("");
-    barrier(2, 1, 1, 1);
+    arrive(2);
     EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
     barrier(2, 1, 2, 1);
     EXPECT("");
-    barrier(2, 1, 1, 1); /* again: its answer was lost */
+    arrive(2); /* again: its answer was lost */
     EXPECT("2 < barrier 1/1: 0 \n");
 }
 
 Test(core_job, does_not_meet_with_who_went_away_again)
 {
-    made(2, 2);
-    come(1);
-    come(2);
-    barrier(1, 1, 1, 1);
+    made_of_two();
+    arrive(1);
     barrier(1, 1, 1, 0);
-    barrier(2, 1, 1, 1);
+    arrive(2);
     EXPECT("");
-    barrier(1, 1, 1, 1);
+    arrive(1);
     EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
 }
 
 Test(core_job, does_not_meet_while_one_of_them_is_in_doubt)
 {
-    made(2, 2);
-    come(1);
-    come(2);
-    barrier(1, 1, 1, 1);
+    made_of_two();
+    arrive(1);
     pass_ms(2400);
     beat(2);
     pass_ms(200);
     forget();
-    barrier(2, 1, 1, 1);
+    arrive(2);
     EXPECT("");
     beat(1);
     EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n1 < echo\n");
@@ -1060,51 +968,43 @@ Test(core_job, does_not_meet_while_one_of_them_is_in_doubt)
 
 Test(core_job, forgets_who_is_there_with_the_connection)
 {
-    made(2, 2);
-    come(1);
-    come(2);
-    barrier(1, 1, 1, 1);
+    made_of_two();
+    arrive(1);
     closed(1);
-    message(1, hello(1, tokens[1]));
+    say_hello_again(1);
     attach(1, 11, tokens[1]);
     forget();
-    barrier(2, 1, 1, 1);
+    arrive(2);
     EXPECT("");
-    barrier(1, 1, 1, 1);
+    arrive(1);
     EXPECT("1 < barrier 1/1: 0 \n2 < barrier 1/1: 0 \n");
 }
 
 Test(core_job, tells_who_waits_that_the_membership_changed)
 {
     made(1, 3);
-    come(1);
-    come(2);
-    come(3);
-    barrier(1, 1, 1, 1);
+    come_all(3);
+    arrive(1);
     leave(2, 0);
     EXPECT("2 < over 13\n2 dropped\n12 dropped\n1 < barrier 1/1: 9 errbus.epoch\n"
            "1 < epoch 2: rank 0 of 2, attempt 1\n3 < epoch 2: rank 1 of 2, attempt 1\n");
-    barrier(3, 1, 1, 1);
+    arrive(3);
     EXPECT("3 < barrier 1/1: 9 errbus.epoch\n");
 }
 
 Test(core_job, tells_who_waits_that_a_member_will_not_come)
 {
-    made(2, 2);
-    come(1);
-    come(2);
-    barrier(1, 1, 1, 1);
+    made_of_two();
+    arrive(1);
     complete(2);
     EXPECT("1 < barrier 1/1: 14 errbus.completed\n2 < result 0\n2 < accepted 0 1\n");
-    barrier(1, 1, 1, 1);
+    arrive(1);
     EXPECT("1 < barrier 1/1: 14 errbus.completed\n");
 }
 
 Test(core_job, takes_a_barrier_that_cannot_be_for_a_violation)
 {
-    made(2, 2);
-    come(1);
-    come(2);
+    made_of_two();
     barrier(1, 2, 1, 1);
     EXPECT("1 dropped\n11 dropped\n");
     barrier(2, 1, 2, 1);

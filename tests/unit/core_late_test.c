@@ -8,11 +8,7 @@ TestSuite(core_late, .init = init, .fini = fini);
 /* Alice fails, and bob is over: the job of two has its final verdict, and so many more attempts. */
 static void fail_the_job(uint64_t restarts)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
-    job.max_restarts = restarts;
-    ask_from(5);
-    create_job(5, job);
+    make_job(a_strict_job(2, restarts, 0));
     join(1);
     join(2);
     tap(4);
@@ -22,12 +18,6 @@ static void fail_the_job(uint64_t restarts)
     cr_assert_not_null(strstr(said, "4 < party.terminated bob/1 "), "%s", said);
     cr_assert_null(strstr(said, "2 < over"), "its connection stands: %s", said);
     forget();
-}
-
-static void say_failed(conn_id conn, struct span error)
-{
-    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
-                               .as.fail_party = {.number = ++numbers[conn], .error = error}});
 }
 
 static const struct error_record *told_error(void)
@@ -46,18 +36,17 @@ static const struct error_record *told_error(void)
 Test(core_late, failure_is_history_and_nothing_else)
 {
     fail_the_job(0);
-    say_failed(2, an_error("job/bob/1/1"));
+    break_down_with(2, 0, an_error("job/bob/1/1"));
     EXPECT("2 < over 11 (cancelled of )\n2 dropped\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), late\n");
     cr_expect(span_equal(told_error()->id, span_text("job/bob/1/1")));
     show_job(5);
     EXPECT("5 < failed, attempt 1, epoch 1 of 0 (application of alice)\n");
-    message(5, (struct msg){.type = MSG_VERDICT_ASK,
-                            .as.verdict_ask = {.request = 7, .job = span_text("job")}});
+    ask_verdict(5, 0);
     EXPECT("5 < row 0 root alice/1\n5 < verdict 2 (application of alice) x0\n");
     crash(50); /* and so says the history */
     tap(4);
-    message(4, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 1000}});
+    tap_from(4, 1, 1000);
     cr_expect_not_null(strstr(said, "4 < party.failed bob/1 #0 x0 (application of bob), durable, "
                                     "late\n"),
                        "%s", said);
@@ -73,7 +62,7 @@ Test(core_late, failure_is_of_the_attempt_and_life_that_is_over)
     pass_ms(1000);
     cr_assert_not_null(strstr(said, "7 < epoch 2: rank 1 of 2, attempt 2\n"), "%s", said);
     forget();
-    say_failed(2, an_error("job/bob/1/1"));
+    break_down_with(2, 0, an_error("job/bob/1/1"));
     EXPECT("2 < over 11 (cancelled of )\n2 dropped\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), late\n");
     cr_expect_eq(told_error()->attempt, 1);
@@ -162,7 +151,7 @@ Test(core_late, failure_that_cannot_be_read_is_refused)
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fail_the_job(0);
         uint64_t refused = count_refused(5);
-        say_failed(2, cases[i].id != NULL ? an_error(cases[i].id) : span_text("\x05"));
+        break_down_with(2, 0, cases[i].id != NULL ? an_error(cases[i].id) : span_text("\x05"));
         EXPECT("2 < over 11 (cancelled of )\n2 dropped\n");
         cr_expect_eq(count_refused(5), refused + 1, "case %u", i);
         restart();
@@ -192,10 +181,7 @@ Test(core_late, one_is_not_heard_when_its_job_was_cancelled)
 /* Guard and program each have a connection, and each may speak. */
 Test(core_late, ones_are_both_processes_of_a_guarded_party)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_window_ms = 0;
-    ask_from(5);
-    create_job(5, job);
+    make_job(a_strict_job(2, 0, 0));
     join(1);
     struct msg guard = hello(2, 0);
     guard.as.hello.role = 2;
@@ -207,10 +193,10 @@ Test(core_late, ones_are_both_processes_of_a_guarded_party)
     break_down(1);
     pass_ms(0);
     forget();
-    say_failed(3, an_error("job/bob/1/16777217"));
+    break_down_with(3, 0, an_error("job/bob/1/16777217"));
     EXPECT("3 < over 11 (cancelled of )\n3 dropped\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), late\n");
-    say_failed(2, an_error("job/bob/1/1"));
+    break_down_with(2, 0, an_error("job/bob/1/1"));
     EXPECT("2 < over 11 (cancelled of )\n2 dropped\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), late\n");
 }
@@ -222,11 +208,7 @@ Test(core_late, one_is_over_at_once_where_memory_is_short)
     bool was_heard = false;
     unsigned told = 0;
     for (most = 0; !was_heard; most += 8) {
-        struct msg_job_create job = a_job(2, 2);
-        job.join_window_ms = 0;
-        job.settle_ms = 1000;
-        ask_from(5);
-        create_job(5, job);
+        make_job(a_strict_job(2, 0, 1000));
         join(1);
         join(2);
         break_down(1);

@@ -152,9 +152,7 @@ static void run_a_job(void)
     struct msg_job_create job = a_job(2, 2);
     job.max_restarts = 1;
     create_job(4, job);
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     barrier(1, 1, 1, 1);
     barrier(2, 1, 1, 1);
     subscribe(2, 1, "alice/a", "job", 0, 0);
@@ -287,18 +285,13 @@ static void make_a_job(uint64_t min, uint64_t max, int64_t window_ms, int64_t de
     job.join_window_ms = window_ms;
     job.max_restarts = 1;
     job.deadline_ms = deadline_ms;
-    ask_from(5);
-    create_job(5, job);
-    forget();
+    make_job(job);
 }
 
 /* The join timeout is kept, and begins anew. */
 Test(core_replay, waits_for_parties_as_long_as_the_job_says)
 {
-    struct msg_job_create job = a_job(2, 2);
-    job.join_timeout_ms = 1000;
-    ask_from(5);
-    create_job(5, job);
+    make_job(a_job_with_timeout(2, 2));
     join(1);
     pass_ms(600);
     crash(1000);
@@ -318,9 +311,7 @@ Test(core_replay, waits_for_parties_as_long_as_the_job_says)
 Test(core_replay, keeps_places_and_barriers_that_were_passed)
 {
     make_a_job(2, 2, 3000, -1);
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     barrier(1, 1, 1, 1);
     barrier(2, 1, 1, 1);
     barrier(1, 1, 2, 1);
@@ -365,7 +356,7 @@ Test(core_replay, goes_on_waiting_for_who_is_missing)
            "12 dropped\n5 < failed, attempt 1, epoch 1 of 0 (party_left of )\n");
     crash(100);
     ask_from(5);
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < refused 12 errbus.job_over\n1 dropped\n");
 }
 
@@ -544,7 +535,7 @@ Test(core_replay, fences_the_dead_and_knows_other_brokers)
     crash(0);
     message(1, hello(1, token));
     EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < welcome incarnation 2\n");
     options.broker += 1; /* without a journal it is another one */
     restart();
@@ -607,17 +598,22 @@ Test(core_replay, keeps_deadlines_and_gives_those_that_passed_the_resume_window)
     EXPECT("3 < slot.failed alice/1 alice/a#1 x1 (deadline of alice)\n");
 }
 
+/* It passes while a broker is away that has this resume window. */
+static void miss_a_deadline(int64_t resume_ms)
+{
+    options.resume_ms = resume_ms;
+    restart();
+    promise(1, open_by_alice(), 0, 1000);
+    crash(1000);
+    resume(1, tokens[1], 0);
+}
+
 /* One that passed fires at the end of the window: not a millisecond before it. */
 Test(core_replay, keeps_to_the_resume_window_it_is_told)
 {
     static const int64_t windows_ms[] = {1, 2, 900, DEFAULT_RESUME_MS + 1, 60000};
     for (size_t i = 0; i < sizeof windows_ms / sizeof windows_ms[0]; i++) {
-        options.resume_ms = windows_ms[i];
-        restart();
-        uint32_t a = open_by_alice();
-        promise(1, a, 0, 1000);
-        crash(1000);
-        resume(1, tokens[1], 0);
+        miss_a_deadline(windows_ms[i]);
         tap(3);
         forget();
         beat_for_ms(windows_ms[i] - 1);
@@ -630,12 +626,7 @@ Test(core_replay, keeps_to_the_resume_window_it_is_told)
 /* Without one, what passed meanwhile fires at once. */
 Test(core_replay, may_have_no_resume_window)
 {
-    options.resume_ms = 0;
-    restart();
-    uint32_t a = open_by_alice();
-    promise(1, a, 0, 1000);
-    crash(1000);
-    resume(1, tokens[1], 0);
+    miss_a_deadline(0);
     forget();
     pass_ms(0);
     await_slot(1, 1, "alice/a", 0);

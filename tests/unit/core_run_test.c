@@ -95,7 +95,7 @@ Test(core_run, begins_again_with_whoever_left)
 {
     run_once();
     tap(5);
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT(
         "1 < welcome incarnation 2\n5 < job.run alice/2 #0 x2\n5 < party.joined alice/2 #0 x0\n");
     cr_expect_eq(welcomed.attempt, 2);
@@ -301,7 +301,7 @@ Test(core_run, whoever_came_too_early_is_told_to_come_again)
     pass_ms(9000);
     beat(3);
     forget();
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("3 < over 11 (cancelled of )\n3 dropped\n13 dropped\n1 < welcome incarnation 2\n");
     cr_expect_str_eq(error_message,
                      "run 2 of the job began when alice joined: open the bus again to take part");
@@ -342,7 +342,7 @@ Test(core_run, a_viewer_holds_no_run)
 {
     cr_assert_eq(come_as(4, RUN_FOLLOW, ""), 1);
     run_once();
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("4 < over 11 (cancelled of )\n4 dropped\n14 dropped\n1 < welcome incarnation 2\n");
     cr_expect_eq(come_as(4, RUN_FOLLOW, ""), 2);
 }
@@ -476,7 +476,7 @@ Test(core_run, a_cancelled_job_is_free_again_when_nobody_comes_late)
     ask_from(5);
     cancel_job(5);
     forget();
-    message(2, hello(2, 0));
+    say_hello(2);
     EXPECT("2 < refused 12 errbus.job_over\n2 dropped\n");
     pass_ms(DEFAULT_SETTLE_MS);
     forget();

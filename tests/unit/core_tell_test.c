@@ -22,20 +22,11 @@ enum {
 
 static uint64_t next_seq; /* of the topic */
 
-static void observe(conn_id conn)
-{
-    struct msg msg = hello(conn, 0);
-    msg.as.hello.role = 1;
-    msg.as.hello.party = SPAN_NONE;
-    message(conn, msg);
-}
-
 /* From now on or from an event on, with a window that is small. */
-static void tap_from(conn_id conn, uint64_t from_id)
+static void observe_from(conn_id conn, uint64_t from_id)
 {
-    observe(conn);
-    forget();
-    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = from_id, .window = WINDOW}});
+    observe(conn, job_name);
+    tap_from(conn, from_id, WINDOW);
 }
 
 static void take(conn_id conn, uint64_t id)
@@ -107,7 +98,7 @@ static void catch_up(uint64_t taken, uint64_t newest)
 Test(core_tell, leads_a_tap_through_what_it_is_behind_up_to_a_limit)
 {
     join(1);
-    tap_from(3, UINT64_MAX);
+    observe_from(3, UINT64_MAX);
     uint32_t a = open_topic(1, "alice/a");
     uint64_t newest = 1; /* alice joined */
     for (int above = -1; above <= 0; above++) {
@@ -132,13 +123,13 @@ Test(core_tell, leads_a_tap_through_what_it_is_behind_up_to_a_limit)
 Test(core_tell, leads_a_tap_that_begins_in_the_past_through_all_that_is_kept)
 {
     join(1);
-    tap_from(3, UINT64_MAX);
+    observe_from(3, UINT64_MAX);
     uint32_t a = open_topic(1, "alice/a");
     uint64_t newest = fall_behind(a, 1, LIMIT_TAP_BEHIND + 1);
     take(3, 1 + WINDOW);
     cr_expect_eq(count_said("missed"), 1);
     closed(3);
-    tap_from(3, 1 + WINDOW + 1);
+    observe_from(3, 1 + WINDOW + 1);
     cr_expect_eq(count_said("3 < slot.failed"), WINDOW);
     catch_up(1 + 2 * WINDOW, newest);
     newest = fall_behind(a, newest, LIMIT_TAP_BEHIND + 1); /* now it follows, too */
@@ -153,14 +144,14 @@ Test(core_tell, tells_a_tap_what_is_no_longer_kept)
     for (int i = 0; i < LIMIT_EVENTS / 4096; i++)
         miss_deadlines(a, 4096);
     forget();
-    tap_from(3, 1); /* from the oldest: it misses nothing */
+    observe_from(3, 1); /* from the oldest: it misses nothing */
     cr_expect_eq(count_said("missed"), 0);
     closed(3);
-    tap_from(3, 2);
+    observe_from(3, 2);
     cr_expect_eq(count_said("missed"), 0, "alice's joining went, and it is event 1");
     closed(3);
     miss_deadlines(a, 3);
-    tap_from(3, 2);
+    observe_from(3, 2);
     cr_expect_eq(count_said("3 < missed 2..4\n3 < slot.failed alice/1 alice/a#3 "), 1);
 }
 
@@ -189,7 +180,7 @@ Test(core_tell, counts_the_bytes_a_tap_is_behind)
 {
     join(1);
     tap(2);
-    tap_from(3, UINT64_MAX);
+    observe_from(3, UINT64_MAX);
     uint32_t a = open_topic(1, "alice/a");
     uint64_t newest = 1;
     for (int above = -1; above <= 1; above++) {
@@ -233,11 +224,11 @@ Test(core_tell, keeps_as_many_bytes_of_events_as_it_may)
         bytes += around + STACK_BYTES;
         uint64_t left = LIMIT_EVENT_BYTES - bytes - around + (uint64_t)(int64_t)above;
         cr_assert_eq(fail_with(a, (size_t)left), left + around);
-        tap_from(3, 1);
+        observe_from(3, 1);
         cr_expect_eq(count_said("3 < party.joined alice/1"), above <= 0, "%d above", above);
         cr_expect_eq(count_said("missed"), 0, "the oldest that is kept was asked for");
         closed(3);
-        tap_from(3, 2);
+        observe_from(3, 2);
         cr_expect_eq(count_said("missed"), 0, "one went at most");
         cr_expect_gt(count_said("3 < slot.failed"), 0);
         closed(3);
@@ -376,7 +367,7 @@ Test(core_tell, keeps_no_complaint_about_a_party_to_itself_that_is_forgotten)
     leave(1, 0);
     cr_expect_eq(count_said("5 < refused"), 1);
     forget();
-    message(2, hello(2, 0));
+    say_hello(2);
     cr_expect_eq(count_said("2 < welcome"), 1);
     cr_expect_eq(count_said("5 < refused alice/1 #0 x1"), 1);
     forget();
@@ -415,13 +406,13 @@ Test(core_tell, tells_all_jobs_of_the_journal_and_logs_nothing)
 Test(core_tell, tells_a_job_that_begins_of_the_journal_if_it_is_not_well)
 {
     hear_journal(HEALTH_FULL);
-    tap_from(5, 1);
+    observe_from(5, 1);
     EXPECT("5 < journal.full /0 #0 x0\n");
     pass_ms(LIMIT_COMPLAINTS_MS_MIN);
     hear_journal(HEALTH_WELL);
     EXPECT("5 < journal.well /0 #0 x0\n");
     job_name = "another";
-    tap_from(3, 1);
+    observe_from(3, 1);
     EXPECT("");
 }
 

@@ -206,7 +206,7 @@ Test(core, does_nothing_twice_when_frames_come_again)
     uint32_t a = open_by_alice();
     publish(1, a, 0, 4, 5);
     closed(11);
-    message(1, hello(1, tokens[1]));
+    say_hello_again(1);
     attach(1, 11, tokens[1]);
     forget();
     frames[1] = 2; /* two of them were not acknowledged: sent again with two more */
@@ -362,7 +362,7 @@ Test(core, loses_a_party_whose_connection_does_not_come_back)
            "12 < sub 1 error #0 (party_lost of alice)\n"
            "12 < sub 1 error #1 (party_lost of alice)\n"
            "12 < sub 1 end #1 (party_lost of alice)\n");
-    message(1, hello(1, tokens[1]));
+    say_hello_again(1);
     EXPECT("1 < refused 11 errbus.fenced\n1 dropped\n");
 }
 
@@ -481,7 +481,7 @@ Test(core, resumes_a_session_where_it_was)
     publish(1, a, 2, 2, 6);
     closed(12);
     forget();
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     EXPECT("2 < welcome incarnation 1, resumed\n");
     message(2, (struct msg){.type = MSG_POSITION,
                             .as.position = {.sub = 1, .topic = a, .next_seq = 2}});
@@ -512,20 +512,17 @@ Test(core, resumes_on_the_newest_connection)
 Test(core, tells_an_observer_where_now_begins)
 {
     join(1);
-    struct msg observer = hello(3, 0);
-    observer.as.hello.role = 1;
-    observer.as.hello.party = SPAN_NONE;
-    message(3, observer);
+    observe(3, job_name);
     uint64_t now = event_next;
     join(2);
-    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = now, .window = 1000}});
+    tap_from(3, now, 1000);
     EXPECT("3 < party.joined bob/1 #0 x0\n");
 }
 
 /* The data channel is slow, and brings the ATTACH of a connection when there is another. */
 Test(core, attaches_only_to_the_connection_that_it_welcomed)
 {
-    message(2, hello(2, 0));
+    say_hello(2);
     message(22, hello(2, tokens[2])); /* he gave that one up */
     forget();
     struct msg late = {.type = MSG_ATTACH, .as.attach = {.token = tokens[2], .connection = 2}};
@@ -598,7 +595,7 @@ Test(core, puts_an_end_between_two_lives)
     forget();
     join(4);
     closed(12);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     forget();
     attach(2, 12, tokens[2]);
     EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n12 < sub 1 end #1\n"
@@ -654,7 +651,7 @@ Test(core, tells_a_durable_name_of_ends_before_it_after_a_restart)
     join(2);
     live_often(2);
     closed(12);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     subscribe(2, 1, "alice/#", "deep", 0, 0); /* nothing is sent of it yet */
     compact();
     crash(100);
@@ -732,7 +729,7 @@ Test(core, tells_with_each_echo_what_it_sent_on_the_data_connection)
     await_slot(2, 1, "alice/a", 0);
     cr_expect_eq(told_bytes(2), 2 * named + 3 * value, "awaited slots count too");
     closed(12);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     cr_expect_eq(told_bytes(2), 0, "not attached yet");
     attach(2, 12, tokens[2]);
     cr_expect_eq(told_bytes(2), named + 2 * value, "sent again, for nothing was told as taken");
@@ -852,10 +849,9 @@ Test(core, tells_who_comes_late_what_is_gone)
 {
     options.topic_keep_bytes = 256;
     restart();
-    join(1);
+    uint32_t a = open_by_alice();
     join(2);
     tap(3);
-    uint32_t a = open_topic(1, "alice/a");
     publish_fours(a, 0, 20);
     forget();
     subscribe(2, 1, "alice/a", "", 0, 0);
@@ -870,14 +866,21 @@ Test(core, tells_who_comes_late_what_is_gone)
     cr_expect_null(strstr(said, "gap"));
 }
 
-/* What was gone before it came, and what it was too slow for, are two gaps. */
-Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
+/* Bob does when there were four batches and his data connection does not stand yet. */
+static uint32_t subscribe_between_connections(const char *durable, uint64_t overflow)
 {
     uint32_t a = open_small();
     publish_fours(a, 0, 4);
     closed(12);
-    message(2, hello(2, tokens[2]));
-    subscribe(2, 1, "alice/a", "", 0, 1); /* its data connection does not stand yet */
+    say_hello_again(2);
+    subscribe(2, 1, "alice/a", durable, 0, overflow);
+    return a;
+}
+
+/* What was gone before it came, and what it was too slow for, are two gaps. */
+Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
+{
+    uint32_t a = subscribe_between_connections("", 1);
     publish_fours(a, 4, 20);
     forget();
     attach(2, 12, tokens[2]);
@@ -889,11 +892,7 @@ Test(core, tells_what_was_gone_apart_from_what_was_lost_since)
  * went meanwhile, are one gap. */
 Test(core, tells_a_durable_name_that_stayed_away_of_one_gap)
 {
-    uint32_t a = open_small();
-    publish_fours(a, 0, 4);
-    closed(12);
-    message(2, hello(2, tokens[2]));
-    subscribe(2, 1, "alice/a", "diary", 0, 0); /* its data connection does not stand yet */
+    uint32_t a = subscribe_between_connections("diary", 0);
     message(2, (struct msg){.type = MSG_UNSUBSCRIBE,
                             .as.unsubscribe = {.number = ++numbers[2], .sub = 1}});
     pass_ms(6000); /* its keeping time is 5 s */
@@ -924,7 +923,7 @@ Test(core, drops_the_oldest_for_who_asked_for_it)
     subscribe(2, 1, "alice/a", "", 0, 1);
     closed(12);
     publish_fours(a, 0, 20);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     forget();
     attach(2, 12, tokens[2]);
     cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x64\n12 < sub 1 payload 21 x1\n"));
@@ -941,7 +940,7 @@ Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
     ack(2, 1, a, 2);
     closed(2);
     pass_ms(1000);
-    message(2, hello(2, 0));
+    say_hello(2);
     numbers[2] = 0;
     attach(2, 12, tokens[2]);
     forget();
@@ -986,7 +985,7 @@ Test(core, passes_chunks_on_as_they_come_and_an_error_in_their_place)
 static void come_back(uint32_t a, uint64_t chunk_offset)
 {
     closed(12);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     message(2, (struct msg){.type = MSG_POSITION,
                             .as.position = {.sub = 1, .topic = a, .chunk_offset = chunk_offset}});
     forget();
@@ -1146,21 +1145,6 @@ Test(core, greets_only_who_speaks_its_version_and_has_a_name)
     EXPECT("1 < refused 7 errbus.session\n1 dropped\n");
 }
 
-static void observe(conn_id conn, const char *job)
-{
-    struct msg msg = hello(conn, 0);
-    msg.as.hello.role = 1;
-    msg.as.hello.party = SPAN_NONE;
-    msg.as.hello.job = span_text(job);
-    message(conn, msg);
-}
-
-static void tap_from(conn_id conn, uint64_t from_id)
-{
-    forget();
-    message(conn, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = from_id, .window = 10}});
-}
-
 /* An event is told before it can be in the journal, and is in it when it is told again. */
 Test(core, says_of_each_event_whether_it_is_kept)
 {
@@ -1174,14 +1158,14 @@ Test(core, says_of_each_event_whether_it_is_kept)
     kept = steps; /* of the steps so far; this one cannot be in it */
     fail(1, a, 0, 1);
     EXPECT("1 < accepted 1 1\n3 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
-    tap_from(4, 1);
+    tap_from(4, 1, 10);
     EXPECT("4 < party.joined alice/1 #0 x0, durable\n"
            "4 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
     kept = before + 1; /* the one that failed it, and nothing behind */
-    tap_from(4, 2);
+    tap_from(4, 2, 10);
     EXPECT("4 < slot.failed alice/1 alice/a#0 x1 (application of alice), durable\n");
     kept = 0;
-    tap_from(4, 1);
+    tap_from(4, 1, 10);
     EXPECT("4 < party.joined alice/1 #0 x0\n"
            "4 < slot.failed alice/1 alice/a#0 x1 (application of alice)\n");
 }
@@ -1235,7 +1219,7 @@ Test(core, lets_an_observer_without_a_job_ask_and_not_tap)
     beat(3);
     ask_status(3);
     EXPECT("3 < echo\n3 < status_row\n3 < status_row\n3 < status_end\n");
-    message(3, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 10}});
+    tap_from(3, 1, 10);
     EXPECT("3 dropped\n2 < refused /0 #0 x1\n");
     observe(3, "");
     forget();
@@ -1412,7 +1396,7 @@ Test(core, sends_nothing_again_that_is_to_be_acknowledged)
     subscribe(2, 2, "alice/a", "deep", 0, 0);
     EXPECT("2 < subscribed 0\n12 < sub 2 payload 7 x1\n");
     crash(100);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     forget();
     attach(2, 12, tokens[2]);
     EXPECT("2 < attached\n2 < credit\n2 < accepted 0 1\n12 < sub 2 payload 7 x1\n");
@@ -1463,7 +1447,7 @@ Test(core, takes_an_acknowledgement_again_of_a_name_that_was_closed_meanwhile)
     unsubscribe(2, 1, false);
     subscribe(2, 2, "alice/a", "deep", 0, 0);
     closed(12);
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     ack(2, 2, a, 2);
     unsubscribe(2, 2, false);
     attach(2, 12, tokens[2]);
@@ -1561,9 +1545,7 @@ Test(core, offers_the_room_that_it_makes_in_a_full_job_to_all_writers_that_wait)
     enum { JOB_BYTES = 1 << 20, HALF = JOB_BYTES / 2, OF_BOB = HALF / 8 };
     options.job_bytes_max = JOB_BYTES;
     restart();
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     uint32_t a = open_topic(1, "alice/a");
     subscribe(3, 1, "bob/b", "", 0, 0);
     publish_bytes(1, a, 0, HALF);

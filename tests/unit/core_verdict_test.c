@@ -50,22 +50,11 @@ static void fail_party(conn_id conn, struct failing what, uint64_t after)
     cr_assert_eq(error_encode(records, what.cause_id != NULL ? 2 : 1, error_bytes,
                               sizeof error_bytes, &bytes),
                  WIRE_OK);
-    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
-                               .as.fail_party = {.number = ++numbers[conn],
-                                                 .after = after,
-                                                 .error = span_of(error_bytes, bytes)}});
-}
-
-static void ask(conn_id conn, uint64_t is_waiting)
-{
-    message(conn,
-            (struct msg){.type = MSG_VERDICT_ASK,
-                         .as.verdict_ask = {
-                             .request = 7, .job = span_text("job"), .is_waiting = is_waiting}});
+    break_down_with(conn, after, span_of(error_bytes, bytes));
 }
 
 /* An observer that has nothing to do with what is said to taps. */
-static void observe(conn_id conn)
+static void observe_long(conn_id conn)
 {
     struct msg msg = hello(conn, 0);
     msg.as.hello.role = 1;
@@ -84,9 +73,7 @@ Test(core_verdict, is_the_loss_that_its_witnesses_blame)
     for (unsigned i = 0; i < 3; i++) {
         int64_t bob_ns = now_ns + wrong_by_ns[i] + 50 * MS;
         int64_t carol_ns = now_ns - wrong_by_ns[i] + 60 * MS;
-        join(1);
-        join(2);
-        join(3);
+        join_all(3);
         pass_ms(100);
         closed(1);
         tap(5);
@@ -96,12 +83,9 @@ Test(core_verdict, is_the_loss_that_its_witnesses_blame)
         pass_ms(999);
         EXPECT("");
         pass_ms(1);
-        char expected[200];
-        (void)snprintf(expected, sizeof expected,
-                       "5 < party.lost alice/%u #0 x0 (party_lost of alice)\n"
-                       "5 < verdict.final alice/%u #0 x2 (party_lost of alice)\n",
-                       i + 1, i + 1); /* it fits */
-        EXPECT(expected);
+        EXPECT_OF("5 < party.lost alice/%u #0 x0 (party_lost of alice)\n"
+                  "5 < verdict.final alice/%u #0 x2 (party_lost of alice)\n",
+                  i + 1, i + 1);
         closed(5);
     }
 }
@@ -121,13 +105,10 @@ Test(core_verdict, is_of_any_that_are_blamed)
                    0);
         forget();
         fail_party(2, (struct failing){.stamp_ns = now_ns - 5 * MS}, 0);
-        char expected[200];
-        (void)snprintf(expected, sizeof expected,
-                       "2 < over 13\n2 dropped\n12 dropped\n"
-                       "5 < party.failed bob/%u #0 x0 (application of bob)\n"
-                       "5 < verdict.final bob/%u #0 x1 (application of bob)\n",
-                       i + 1, i + 1); /* it fits */
-        EXPECT(expected);
+        EXPECT_OF("2 < over 13\n2 dropped\n12 dropped\n"
+                  "5 < party.failed bob/%u #0 x0 (application of bob)\n"
+                  "5 < verdict.final bob/%u #0 x1 (application of bob)\n",
+                  i + 1, i + 1);
         closed(5);
     }
 }
@@ -139,9 +120,7 @@ Test(core_verdict, is_not_of_an_earlier_life_than_the_one_that_is_blamed)
     for (unsigned i = 0; i < 2; i++) {
         const char *first = i == 0 ? "bob" : "dave";
         const char *too = i == 0 ? "dave" : "bob";
-        join(1);
-        join(2);
-        join(3);
+        join_all(3);
         pass_ms(100);
         fail_party(2, (struct failing){.stamp_ns = now_ns}, 0);
         join(2);
@@ -152,8 +131,8 @@ Test(core_verdict, is_not_of_an_earlier_life_than_the_one_that_is_blamed)
         compact();
         crash(50);
         pass_ms(10000); /* alice does not come back */
-        observe(4);
-        ask(4, 0);
+        observe_long(4);
+        ask_verdict(4, 0);
         EXPECT("4 < row 0 root bob/1\n4 < row 1 apart carol/1\n4 < row 2 apart alice/1\n"
                "4 < verdict 2 (application of bob) x0\n");
         restart();
@@ -176,9 +155,7 @@ Test(core_verdict, ends_mutual_blame_in_the_earlier_of_the_two)
 
 Test(core_verdict, says_nothing_while_a_party_runs_or_when_one_has_done_well)
 {
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     tap(5);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
@@ -188,19 +165,17 @@ Test(core_verdict, says_nothing_while_a_party_runs_or_when_one_has_done_well)
     complete(3);
     leave(3, 0);
     forget();
-    ask(5, 0);
+    ask_verdict(5, 0);
     EXPECT("5 < verdict 0 x0\n");
     pass_ms(5000);
-    ask(5, 0);
+    ask_verdict(5, 0);
     EXPECT("5 < verdict 0 x0\n");
 }
 
 /* A step at a time, as the party's chain of causes leads to what was survived long ago. */
 Test(core_verdict, finds_what_was_survived_when_something_leads_to_it)
 {
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     tap(5);
     pass_ms(100);
     fail_party(1, (struct failing){.code = 42}, 0);
@@ -218,13 +193,13 @@ Test(core_verdict, counts_what_was_survived)
 {
     join(1);
     join(2);
-    observe(4);
+    observe_long(4);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
     beat_on(50, 100, (conn_id[]){2, 0}); /* long enough to be survived, and bob beats */
     fail_party(2, (struct failing){0}, 0);
     forget();
-    ask(4, 0);
+    ask_verdict(4, 0);
     EXPECT("4 < row 1 root bob/1\n4 < verdict 2 (application of bob) x0\n");
     const struct msg *told = &effects.msgs[effects.msg_count - 1];
     cr_assert_eq(told->type, MSG_VERDICT);
@@ -237,12 +212,12 @@ Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
     join(1);
     join(2);
     tap(5);
-    observe(4);
+    observe_long(4);
     pass_ms(100);
     fail_party(2, (struct failing){.cause_id = "job/alice/1/1", .cause_party = "alice"}, 0);
     leave(1, 0);
     forget();
-    ask(4, 0);
+    ask_verdict(4, 0);
     EXPECT("4 < row 0 root alice/1\n4 < row 1 victim bob/1 by cause of row 0\n"
            "4 < verdict 2 (application of alice) x1\n");
 }
@@ -270,9 +245,7 @@ static uint32_t verdict_of_hearsay(bool is_bob_first, uint8_t *out)
 {
     uint32_t bytes = 0;
     restart();
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     tap(5);
     pass_ms(100);
     leave(1, 0);
@@ -309,11 +282,11 @@ Test(core_verdict, is_for_those_who_wait_when_it_is_final)
 {
     join(1);
     join(2);
-    observe(4);
-    observe(5);
+    observe_long(4);
+    observe_long(5);
     pass_ms(100);
-    ask(4, 1);
-    ask(5, 1);
+    ask_verdict(4, 1);
+    ask_verdict(5, 1);
     closed(5);
     fail_party(1, (struct failing){.stamp_ns = now_ns - MS}, 0);
     forget();
@@ -321,7 +294,7 @@ Test(core_verdict, is_for_those_who_wait_when_it_is_final)
     EXPECT("2 < over 13\n2 dropped\n12 dropped\n"
            "4 < row 0 root bob/1\n4 < row 1 apart alice/1\n"
            "4 < verdict 2 (application of bob) x0\n");
-    ask(4, 1);
+    ask_verdict(4, 1);
     EXPECT("4 < row 0 root bob/1\n4 < row 1 apart alice/1\n"
            "4 < verdict 2 (application of bob) x0\n");
     message(4, (struct msg){
@@ -333,8 +306,8 @@ Test(core_verdict, is_for_those_who_wait_when_it_is_final)
 Test(core_verdict, of_a_job_that_is_forgotten_is_none)
 {
     join(1);
-    observe(4);
-    ask(4, 1);
+    observe_long(4);
+    ask_verdict(4, 1);
     leave(1, 0);
     forget();
     pass_ms(1000);
@@ -384,7 +357,7 @@ Test(core_verdict, is_none_when_a_party_replaces_itself)
     pass_ms(100);
     closed(1);
     tap(5);
-    message(1, hello(1, 0));
+    say_hello(1);
     EXPECT("1 < welcome incarnation 2\n"
            "5 < party.lost alice/1 #0 x0 (party_lost of alice)\n"
            "5 < party.joined alice/2 #0 x0\n");
@@ -403,8 +376,8 @@ Test(core_verdict, survives_a_restart_of_the_broker)
     pass_ms(10000); /* bob does not come back */
     crash(50);
     compact();
-    observe(4);
-    ask(4, 1);
+    observe_long(4);
+    ask_verdict(4, 1);
     EXPECT("4 < row 0 root alice/1\n4 < row 1 apart bob/1\n"
            "4 < verdict 2 (application of alice) x0\n");
 }
@@ -482,12 +455,6 @@ Test(core_verdict, believes_a_stamp_from_before_the_party_joined)
     }
 }
 
-static void fail_party_with(conn_id conn, struct span error)
-{
-    message(conn, (struct msg){.type = MSG_FAIL_PARTY,
-                               .as.fail_party = {.number = ++numbers[conn], .error = error}});
-}
-
 /* Three records, the causes of the first; one of these has bytes that are no text. */
 static struct span an_error_with_a_bad_cause(void)
 {
@@ -523,26 +490,21 @@ Test(core_verdict, is_not_spoilt_by_errors_that_cannot_be_read)
     ask_from(4);
     uint64_t refused = count_refused(4);
     for (unsigned i = 0; i <= CASES; i++) {
-        join(1);
-        join(2);
-        join(3);
+        join_all(3);
         tap(5);
         pass_ms(100);
-        fail_party_with(1, i < CASES ? cases[i] : an_error_with_a_bad_cause());
+        break_down_with(1, 0, i < CASES ? cases[i] : an_error_with_a_bad_cause());
         fail_party(2, (struct failing){.blames = "carol", .stamp_ns = now_ns - 5 * MS}, 0);
         fail_party(3, (struct failing){.stamp_ns = now_ns - 4 * MS}, 0);
-        char expected[600];
-        (void)snprintf(expected, sizeof expected,
-                       "1 < over 13\n1 dropped\n11 dropped\n"
-                       "5 < refused alice/%u #0 x0 (application of alice)\n"
-                       "5 < party.failed alice/%u #0 x0 (application of alice)\n"
-                       "2 < over 13\n2 dropped\n12 dropped\n"
-                       "5 < party.failed bob/%u #0 x0 (application of bob)\n"
-                       "3 < over 13\n3 dropped\n13 dropped\n"
-                       "5 < party.failed carol/%u #0 x0 (application of carol)\n"
-                       "5 < verdict.final carol/%u #0 x1 (application of carol)\n",
-                       i + 1, i + 1, i + 1, i + 1, i + 1); /* it fits */
-        EXPECT(expected);
+        EXPECT_OF("1 < over 13\n1 dropped\n11 dropped\n"
+                  "5 < refused alice/%u #0 x0 (application of alice)\n"
+                  "5 < party.failed alice/%u #0 x0 (application of alice)\n"
+                  "2 < over 13\n2 dropped\n12 dropped\n"
+                  "5 < party.failed bob/%u #0 x0 (application of bob)\n"
+                  "3 < over 13\n3 dropped\n13 dropped\n"
+                  "5 < party.failed carol/%u #0 x0 (application of carol)\n"
+                  "5 < verdict.final carol/%u #0 x1 (application of carol)\n",
+                  i + 1, i + 1, i + 1, i + 1, i + 1);
         cr_expect_eq(count_refused(4), ++refused, "case %u is counted, once", i);
         closed(5);
     }
@@ -553,31 +515,13 @@ Test(core_verdict, is_not_spoilt_by_errors_that_cannot_be_read)
 /* All three or none; spares are not awaited. */
 static void make_job_of_three(enum verdict_strategy strategy)
 {
-    struct msg_job_create job = a_job(3, 3);
-    job.join_window_ms = 0;
-    job.settle_ms = 2000;
+    struct msg_job_create job = a_strict_job(3, 0, 2000);
     job.strategy = strategy;
-    ask_from(5);
-    create_job(5, job);
-    join(1);
-    join(2);
-    join(3);
+    make_job(job);
+    join_all(3);
     tap(4);
     pass_ms(100);
     forget();
-}
-
-/* Lines that do not tell of the verdict are of no interest. */
-static void keep_lines_of_verdicts(void)
-{
-    static char lines[sizeof said];
-    char *rest = NULL;
-    memcpy(lines, said, said_bytes + 1);
-    forget();
-    for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest))
-        if (strstr(line, "verdict") != NULL || strstr(line, "late") != NULL)
-            say("%s\n", line);
 }
 
 Test(core_verdict, is_corrected_by_a_root_that_is_reported_inside_the_window)
@@ -585,17 +529,17 @@ Test(core_verdict, is_corrected_by_a_root_that_is_reported_inside_the_window)
     make_job_of_three(VERDICT_EARLIEST);
     int64_t begin_ns = now_ns;
     fail_party(1, (struct failing){.stamp_ns = begin_ns - 100}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("2 < verdict 1 (application of alice) x0, over\n"
            "3 < verdict 1 (application of alice) x0, over\n"
            "4 < verdict.provisional alice/1 #0 x0 (application of alice)\n");
     pass_ms(1900);
     fail_party(2, (struct failing){.stamp_ns = begin_ns - 101, .code = 99}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("3 < verdict 1 (application of bob) x0, over\n"
            "4 < verdict.provisional bob/1 #0 x0 (application of bob)\n");
     fail_party(3, (struct failing){.stamp_ns = begin_ns - 100}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.final bob/1 #0 x0 (application of bob)\n");
 }
 
@@ -607,14 +551,14 @@ Test(core_verdict, is_not_changed_by_what_is_reported_behind_the_window)
     forget();
     now_ns += 2000 * MS; /* the window is over, whether or not the broker has noticed */
     fail_party(2, (struct failing){.stamp_ns = begin_ns - 101, .id = "job/bob/1/1"}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("3 < verdict 2 (application of alice) x0, over\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), late\n"
            "4 < verdict.final alice/1 #0 x0 (application of alice)\n");
     crash(50); /* and so says the history */
     tap(4);
-    message(4, (struct msg){.type = MSG_TAP, .as.tap = {.from_id = 1, .window = 1000}});
-    keep_lines_of_verdicts();
+    tap_from(4, 1, 1000);
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.provisional alice/1 #0 x0 (application of alice), durable\n"
            "4 < party.failed bob/1 #0 x0 (application of bob), durable, late\n"
            "4 < verdict.final alice/1 #0 x0 (application of alice), durable\n");
@@ -633,7 +577,7 @@ Test(core_verdict, is_corrected_inside_the_window_over_a_restart)
     compact();
     crash(50);
     resume(2, tokens[2], 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("2 < verdict 1 (application of alice) x0, over\n"
            "2 < verdict 1 (application of alice) x0, over\n"); /* and said anew in this step */
     resume(3, tokens[3], 0);
@@ -641,7 +585,7 @@ Test(core_verdict, is_corrected_inside_the_window_over_a_restart)
     fail_party(2, (struct failing){.stamp_ns = begin_ns - 101}, 0);
     forget();
     fail_party(3, (struct failing){.stamp_ns = begin_ns - 50}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.final bob/1 #0 x0 (application of bob)\n");
 }
 
@@ -651,8 +595,8 @@ Test(core_verdict, is_final_after_a_restart_though_nobody_comes_back)
     make_job_of_three(VERDICT_EARLIEST);
     fail_party(1, (struct failing){.stamp_ns = now_ns - 100}, 0);
     crash(50);
-    observe(4);
-    ask(4, 1);
+    observe_long(4);
+    ask_verdict(4, 1);
     pass_ms(9999);
     EXPECT("");
     pass_ms(1);
@@ -669,7 +613,7 @@ Test(core_verdict, ends_its_job_over_a_restart_right_behind_it)
     leave(2, 0);
     forget();
     leave(3, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.final alice/1 #0 x0 (application of alice)\n");
     crash(50);
     compact();
@@ -692,7 +636,7 @@ Test(core_verdict, tells_who_comes_back_what_was_said_and_what_is_said_then)
     fail_party(3, (struct failing){.stamp_ns = begin_ns - 50 * MS}, 0);
     forget();
     now_ns += 2000 * MS; /* the window is over, and nobody has noticed */
-    message(2, hello(2, tokens[2]));
+    say_hello_again(2);
     const struct msg_verdict *told[2];
     uint32_t count = 0;
     for (uint32_t i = 0; i < effects.msg_count; i++)
@@ -719,57 +663,46 @@ Test(core_verdict, waits_for_a_loss_that_others_blame)
     pass_ms(499);
     EXPECT("");
     pass_ms(1);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.final alice/1 #0 x1 (party_lost of alice)\n");
 }
 
 Test(core_verdict, of_an_earlier_attempt_is_the_root_alone)
 {
-    struct msg_job_create job = a_job(1, 1);
-    job.join_window_ms = 0;
-    job.settle_ms = 0;
-    job.max_restarts = 1;
-    ask_from(5);
-    create_job(5, job);
+    make_job(a_strict_job(1, 1, 0));
     join(1);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
     pass_ms(1); /* the attempt is concluded */
-    observe(3);
+    observe_long(3);
     message(
         3, (struct msg){.type = MSG_VERDICT_ASK,
                         .as.verdict_ask = {
                             .request = 7, .job = span_text("job"), .is_waiting = 1, .attempt = 1}});
     EXPECT("3 < verdict 2 (application of alice) x0\n");
-    ask(3, 0);
+    ask_verdict(3, 0);
     EXPECT("3 < verdict 0 x0\n");
 }
 
 /* Whoever completes says nothing about a job that needs the others, too. */
 Test(core_verdict, counts_a_loss_of_a_created_job_though_others_complete)
 {
-    struct msg_job_create job = a_job(3, 3);
-    ask_from(5);
-    create_job(5, job);
-    join(1);
-    join(2);
-    join(3);
+    make_job(a_job(3, 3));
+    join_all(3);
     tap(4);
     pass_ms(100);
     fail_party(1, (struct failing){0}, 0);
     complete(3);
     forget();
     pass_ms(3000); /* no spare comes */
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     cr_expect_not_null(strstr(said, "4 < verdict.provisional alice/1 #0 x0"), "%s", said);
 }
 
 /* The window of a loss is over by the clock, before any tick: those who only replay are told. */
 Test(core_verdict, tells_that_a_loss_was_survived_before_what_comes_next)
 {
-    join(1);
-    join(2);
-    join(3);
+    join_all(3);
     tap(4);
     pass_ms(100);
     int64_t begin_ns = now_ns;
@@ -778,6 +711,6 @@ Test(core_verdict, tells_that_a_loss_was_survived_before_what_comes_next)
     forget();
     now_ns += 2000 * MS;
     fail_party(2, (struct failing){.stamp_ns = now_ns}, 0);
-    keep_lines_of_verdicts();
+    keep_lines("verdict", "late");
     EXPECT("4 < verdict.final bob/1 #0 x0 (application of bob)\n");
 }
