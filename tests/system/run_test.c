@@ -25,7 +25,10 @@
 #define TOLD_COUNT 7
 #define CROWD 128 /* copies: as many as there may be */
 
+/* Of the running test. */
 static struct folder folder;
+static struct process run;
+static struct bus_tap *tap; /* from its beginning on */
 
 static void open_all(void)
 {
@@ -33,11 +36,14 @@ static void open_all(void)
     struct sigaction heeded = {.sa_handler = SIG_DFL};
     cr_assert_eq(sigaction(SIGINT, &heeded, NULL), 0);
     stage_open();
+    tap = must_tap("default", BUS_TAP_NOW);
     cr_assert(folder_make(&folder));
 }
 
 static void close_all(void)
 {
+    process_fini(&run);
+    bus_tap_close(&tap);
     folder_fini(&folder);
     stage_close();
 }
@@ -87,7 +93,7 @@ static void expect_complaint(struct process *process, const char *text)
 }
 
 /* The next failure of a party on the tap: its error, borrowed until the next event. */
-static const struct bus_error *expect_failure(struct bus_tap *tap, const char *party)
+static const struct bus_error *expect_failure(const char *party)
 {
     return bus_event_error(expect_event(tap, "party.failed", party));
 }
@@ -133,33 +139,27 @@ static const struct end {
 
 Test(run, names_the_end_of_a_program_exactly)
 {
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct process run;
         start_script(&run, ends[i].script);
         expect_exit(&run, (int)(ends[i].code < 0 ? 128 - ends[i].code : ends[i].code));
-        const struct bus_error *error = expect_failure(tap, "alice");
+        const struct bus_error *error = expect_failure("alice");
         cr_assert_str_eq(bus_error_type(error), ends[i].type);
         cr_assert_str_eq(bus_error_message(error), ends[i].message);
         cr_assert_eq(bus_error_code(error), ends[i].code);
         expect_complaint(&run, ends[i].type);
         process_fini(&run);
     }
-    bus_tap_close(&tap);
 }
 
 Test(run, ends_with_a_status_of_its_own_if_it_is_told_to)
 {
-    struct process run;
     start(&run, "-p", "alice", "--own-status", "--", "sh", "-c", "exit 3", NULL);
     expect_exit(&run, 1);
-    process_fini(&run);
 }
 
 /* What the program wrote is shown once, as it came. */
 Test(run, does_not_repeat_what_the_program_wrote)
 {
-    struct process run;
     start_script(&run, "echo oh no >&2; echo dear >&2; exit 1");
     expect_exit(&run, 1);
     const char *shown = process_complained(&run);
@@ -168,7 +168,6 @@ Test(run, does_not_repeat_what_the_program_wrote)
                      "errbus run: alice: application run.exit_status: sh exited with status 1; "
                      "its standard error: see above\n");
     cr_assert_null(strstr(strstr(shown, "oh no") + 1, "oh no"), "%s", shown);
-    process_fini(&run);
 }
 
 /* What a shell says to end by SIGSEGV where cores may be as large as they like. */
@@ -193,22 +192,18 @@ static bool dumps_core(const char *script)
 
 Test(run, says_whether_a_core_was_dumped)
 {
-    struct process run;
     char script[PATH_MAX + 64];
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     make_crash(script, sizeof script);
     bool is_dumped = dumps_core(script);
     start_script(&run, script);
     expect_exit(&run, 139);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_eq(bus_error_signal(error), SIGSEGV);
     cr_assert_str_eq(bus_error_message(error), is_dumped ? "sh was killed by SIGSEGV, core dumped"
                                                          : "sh was killed by SIGSEGV");
     if (!is_dumped) {
         cr_log_warn("no core is dumped on this machine: core_pattern, or a limit");
     }
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- a control group of our own, where we may make one ---- */
@@ -259,34 +254,28 @@ Test(run, says_what_was_killed_for_want_of_memory, .fini = remove_group)
 {
     char path[PATH_MAX];
     char script[3 * PATH_MAX];
-    struct process run;
     if (!make_group()) {
         cr_skip_test("no control group for memory, or it is not ours to make one");
     }
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     snprintf(script, sizeof script,
              "echo $$ > %s/cgroup.procs && exec %s run -s %s --log-dir %s -p alice -- tail "
              "/dev/zero",
              group, process_path("errbus", path, sizeof path), stage.control, folder.path);
     cr_assert(process_start(&run, (const char *[]){"/bin/sh", "-c", script, NULL}, NULL));
     expect_exit(&run, 137);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_type(error), "run.out_of_memory");
     cr_assert_str_eq(bus_error_message(error), "tail was killed by SIGKILL: out of memory");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 Test(run, says_what_could_not_be_started)
 {
-    struct process run;
     char path[FOLDER_PATH_BYTES_MAX];
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     cr_assert(folder_write(&folder, "plain", "no program\n", path));
     start(&run, "-p", "alice", "--", path, NULL);
     expect_exit(&run, 126);
     process_fini(&run);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_type(error), "run.not_started");
     cr_assert_not_null(strstr(bus_error_message(error), "Permission denied"));
     cr_assert_eq(bus_error_code(error), 126);
@@ -294,25 +283,19 @@ Test(run, says_what_could_not_be_started)
 
     start(&run, "-p", "alice", "--", "errbus-no-such-program", "x", NULL);
     expect_exit(&run, 127);
-    process_fini(&run);
-    error = expect_failure(tap, "alice");
+    error = expect_failure("alice");
     cr_assert_str_eq(bus_error_message(error),
                      "errbus-no-such-program could not be started: No such file or directory");
     cr_assert_eq(bus_error_code(error), 127);
-    bus_tap_close(&tap);
 }
 
 Test(run, completes_a_party_whose_program_exits_with_0)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, "echo fine; echo well >&2");
     expect_exit(&run, 0);
     cr_assert_str_eq(process_said(&run), "alice: fine\n");
     cr_assert_str_eq(process_complained(&run), "alice: well\n");
     expect_event(tap, "party.completed", "alice");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 static int compare_times(const void *a, const void *b)
@@ -327,7 +310,6 @@ Test(run, tells_the_end_at_once)
     int64_t told_ns[TOLD_COUNT];
     struct bus *bus = must_open("bob");
     for (size_t i = 0; i < TOLD_COUNT; i++) {
-        struct process run;
         struct bus_sub *sub = must_subscribe(bus, "alice/+");
         start_script(&run, "echo $$; exec sleep 600");
         pid_t pid = expect_pid(&run);
@@ -347,8 +329,6 @@ Test(run, tells_the_end_at_once)
 Test(run, tells_an_end_while_others_are_started)
 {
     static const char script[] = "case $LOCAL_RANK in 0) exit 3;; 127) date +%s%N;; esac";
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     char crowd[8];
     snprintf(crowd, sizeof crowd, "%d", CROWD);
     start(&run, "-p", "w", "-n", crowd, "--", "sh", "-c", script, NULL);
@@ -357,8 +337,6 @@ Test(run, tells_an_end_while_others_are_started)
     cr_assert_not_null(last, "%s", process_said(&run));
     int64_t failed_ns = bus_event_at_ns(expect_event(tap, "party.failed", "w-0"));
     cr_assert_lt(failed_ns, strtoll(last + strlen("w-127: "), NULL, 10));
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -393,14 +371,12 @@ Test(run, keeps_100_mb_of_standard_error_and_shows_its_end)
     static const char script[] =
         "yes 'a line of standard error, fifty bytes with its end' | head -c 100000000 >&2;"
         "echo the last words >&2; echo done; sleep 600 & wait $!; exit 3";
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "alice", "--grace", "0.1", "--", "sh", "-c", script, NULL);
     expect_line(&run, "alice: done");
     cr_assert_lt(peak_kib(run.pid), 64 * 1024);
     process_signal(&run, SIGUSR1); /* the shell has no handler for it: that ends it */
     expect_exit(&run, 128 + SIGUSR1);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     const char *message = bus_error_message(error);
     cr_assert_not_null(strstr(message, "sh was killed by SIGUSR1; the last "), "%s", message);
     cr_assert_not_null(strstr(message, " of 100000015 bytes of its standard error:\n"), "%s",
@@ -411,47 +387,36 @@ Test(run, keeps_100_mb_of_standard_error_and_shows_its_end)
     size_t shown = strlen(process_complained(&run));
     cr_assert_geq(shown, 100000015 + 100000000 / 51 * strlen("alice: "), "%zu bytes: %.200s", shown,
                   process_complained(&run) + shown - 200);
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 Test(run, tells_the_end_though_nobody_reads_the_output)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, "yes | head -c 120000; exit 3");
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_eq(bus_error_code(error), 3);
     expect_exit(&run, 3);
     cr_assert_eq(size_of("alice/1/stdout"), 120000);
     cr_assert_eq(strlen(process_said(&run)), 120000 / 2 * strlen("alice: y\n"));
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 Test(run, shows_bytes_as_they_are_if_asked)
 {
-    struct process run;
     start(&run, "-p", "alice", "--plain", "--", "printf", "a\\nb", NULL);
     expect_exit(&run, 0);
     cr_assert_str_eq(process_said(&run), "a\nb");
-    process_fini(&run);
 }
 
 Test(run, gives_a_single_copy_its_input)
 {
-    struct process run;
     start(&run, "-p", "alice", "--plain", "--", "cat", NULL);
     cr_assert(process_say(&run, "hello", 5));
     process_say_end(&run);
     expect_exit(&run, 0);
     cr_assert_str_eq(process_said(&run), "hello");
-    process_fini(&run);
 }
 
 Test(run, keeps_output_in_a_folder_that_it_names)
 {
-    struct process run;
     char path[PATH_MAX];
     char variable[PATH_MAX + 16];
     snprintf(variable, sizeof variable, "TMPDIR=%s", folder.path);
@@ -464,15 +429,12 @@ Test(run, keeps_output_in_a_folder_that_it_names)
     cr_assert_not_null(named, "%s", process_complained(&run));
     snprintf(path, sizeof path, "%.*s/alice/1/stdout", (int)strcspn(named, "\n"), named);
     cr_assert_eq(access(path, R_OK), 0, "%s", path);
-    process_fini(&run);
 }
 
 /* Its file is on a disk that is full. */
 Test(run, says_what_it_could_not_keep)
 {
-    struct process run;
     char path[PATH_MAX];
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     snprintf(path, sizeof path, "%s/alice", folder.path);
     cr_assert_eq(mkdir(path, 0777), 0);
     snprintf(path, sizeof path, "%s/alice/1", folder.path);
@@ -482,10 +444,8 @@ Test(run, says_what_it_could_not_keep)
     start_script(&run, "echo lost >&2; exit 3");
     expect_exit(&run, 3);
     expect_complaint(&run, "stderr is not complete: 5 bytes are missing: No space left on device");
-    cr_assert_str_eq(bus_error_message(expect_failure(tap, "alice")),
+    cr_assert_str_eq(bus_error_message(expect_failure("alice")),
                      "sh exited with status 3; its standard error:\nlost\n");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- several --------------------------------------------------------------------------------- */
@@ -497,7 +457,6 @@ Test(run, starts_copies_that_know_who_they_are)
         "$ERRBUS_JOB $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR:$MASTER_PORT "
         "$TORCHELASTIC_RESTART_COUNT; test \"$ERRBUS_SERVER\" && test \"$ERRBUS_ERROR_FILE\" "
         "&& test \"$TORCHELASTIC_ERROR_FILE\"";
-    struct process run;
     start(&run, "-p", "w", "-j", "numbers", "-n", "3", "--master-port", "29500", "--", "sh", "-c",
           script, NULL);
     expect_exit(&run, 0);
@@ -508,21 +467,16 @@ Test(run, starts_copies_that_know_who_they_are)
         cr_assert_not_null(strstr(process_said(&run), line), "not '%s' in %s", line,
                            process_said(&run));
     }
-    process_fini(&run);
 }
 
 Test(run, lets_the_others_go_on_when_one_fails)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "w", "-n", "2", "--", "sh", "-c", "read x; exit $((4 * ERRBUS_RANK))", NULL);
     expect_exit(&run, 4);
-    cr_assert_eq(bus_error_code(expect_failure(tap, "w-1")), 4);
+    cr_assert_eq(bus_error_code(expect_failure("w-1")), 4);
     bus_tap_close(&tap);
     tap = must_tap("default", 1);
     expect_event(tap, "party.completed", "w-0");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- error files ----------------------------------------------------------------------------- */
@@ -532,11 +486,9 @@ Test(run, takes_an_error_file_for_the_error)
     static const char script[] =
         "echo '{\"type\": \"app.disk_full\", \"message\": \"no room for the model\", "
         "\"code\": 28, \"recoverable\": true, \"blame\": \"bob\"}' > $ERRBUS_ERROR_FILE; exit 9";
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, script);
     expect_exit(&run, 9);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_type(error), "app.disk_full");
     cr_assert_str_eq(bus_error_message(error), "no room for the model");
     cr_assert_str_eq(bus_error_blame(error), "bob");
@@ -546,12 +498,10 @@ Test(run, takes_an_error_file_for_the_error)
 
     start_script(&run, "echo '{\"type\": 5}' > $ERRBUS_ERROR_FILE; exit 9");
     expect_exit(&run, 9);
-    error = expect_failure(tap, "alice");
+    error = expect_failure("alice");
     cr_assert_str_eq(bus_error_message(error),
                      "sh exited with status 9; its error file could not be used: \"type\" is not a "
                      "string of 1 to 200 bytes");
-    process_fini(&run);
-    bus_tap_close(&tap);
 }
 
 /* Of a file of any size, texts are cut and facts are kept: what is not recoverable is not tried
@@ -559,10 +509,8 @@ Test(run, takes_an_error_file_for_the_error)
 Test(run, keeps_the_facts_of_an_error_file_of_any_size)
 {
     static const int mib[] = {1, 2, 100};
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     for (size_t i = 0; i < sizeof mib / sizeof *mib; i++) {
         char script[512];
-        struct process run;
         snprintf(script, sizeof script,
                  "{ printf '{\"type\": \"app.big\", \"message\": \"begin '; "
                  "head -c %dM /dev/zero | tr '\\0' x; printf '\\\\nend\", \"code\": 7, "
@@ -570,7 +518,7 @@ Test(run, keeps_the_facts_of_an_error_file_of_any_size)
                  mib[i]);
         start_script(&run, script);
         expect_exit(&run, 9);
-        const struct bus_error *error = expect_failure(tap, "alice");
+        const struct bus_error *error = expect_failure("alice");
         cr_assert_str_eq(bus_error_type(error), "app.big");
         cr_assert_eq(strncmp(bus_error_message(error), "begin xxx", 9), 0);
         cr_assert_not_null(strstr(bus_error_message(error), "\nend"));
@@ -579,7 +527,6 @@ Test(run, keeps_the_facts_of_an_error_file_of_any_size)
         cr_assert_eq(bus_error_recoverable(error), 0);
         process_fini(&run);
     }
-    bus_tap_close(&tap);
 }
 
 Test(run, says_what_is_no_error_file)
@@ -593,25 +540,20 @@ Test(run, says_what_is_no_error_file)
         {"echo Segmentation fault > $ERRBUS_ERROR_FILE; exit 9", "could not be used"},
         {"mkdir $ERRBUS_ERROR_FILE; exit 9", "it is not a regular file"},
     };
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct process run;
         start_script(&run, cases[i].script);
         expect_exit(&run, 9);
-        const struct bus_error *error = expect_failure(tap, "alice");
+        const struct bus_error *error = expect_failure("alice");
         cr_assert_str_eq(bus_error_type(error), "run.exit_status");
         cr_assert_not_null(strstr(bus_error_message(error), cases[i].problem), "%s",
                            bus_error_message(error));
         process_fini(&run);
     }
-    bus_tap_close(&tap);
 }
 
 /* Its folder was named from where we are, and the program has gone elsewhere. */
 Test(run, finds_the_error_file_of_a_program_that_moved)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     cr_assert_eq(chdir(folder.path), 0);
     cr_assert(process_start(
         &run,
@@ -622,9 +564,7 @@ Test(run, finds_the_error_file_of_a_program_that_moved)
                          NULL},
         NULL));
     expect_exit(&run, 9);
-    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.moved");
-    bus_tap_close(&tap);
-    process_fini(&run);
+    cr_assert_str_eq(bus_error_type(expect_failure("alice")), "app.moved");
 }
 
 /* What a worker decorated with torch.distributed.elastic's record() leaves behind, by the standard
@@ -645,16 +585,14 @@ static const char worker[] =
 
 Test(run, takes_the_error_file_of_an_elastic_worker)
 {
-    struct process run;
     char path[FOLDER_PATH_BYTES_MAX];
     if (access("/usr/bin/python3", X_OK) != 0) {
         cr_skip_test("python3 is not installed");
     }
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     cr_assert(folder_write(&folder, "worker.py", worker, path));
     start(&run, "-p", "alice", "--disclosure", "full", "--", "python3", path, NULL);
     expect_exit(&run, 1);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_type(error), "ValueError");
     cr_assert_str_eq(bus_error_message(error), "ValueError: gradient is NaN at step 7");
     cr_assert_not_null(strstr(bus_error_stacktrace(error), "in main"), "%s",
@@ -665,8 +603,6 @@ Test(run, takes_the_error_file_of_an_elastic_worker)
         (bus_event_at_ns(expect_event(tap, "verdict.final", NULL)) - occurred_ns) / 1000000;
     /* By its own time it was an hour ago, before the program began: the file's time counts. */
     cr_assert(ago_ms >= 0 && ago_ms < SOON_MS, "%" PRId64, ago_ms);
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- programs that speak for themselves ------------------------------------------------------ */
@@ -683,7 +619,6 @@ static void start_speaking(struct process *process, const char *script)
 
 Test(run, lets_its_program_speak_for_the_party)
 {
-    struct process run;
     struct bus *bus = must_open("bob");
     struct bus_sub *sub = must_subscribe(bus, "alice/w");
     start_speaking(&run, "set -e; $errbus pub w one; $errbus pub w two; $errbus sub -C 1 alice/w;"
@@ -696,34 +631,32 @@ Test(run, lets_its_program_speak_for_the_party)
     cr_assert_str_eq(process_said(&run), "alice: one\n");
     bus_sub_close(&sub);
     must_close(&bus);
-    process_fini(&run);
 }
 
 /* A party as tests/lib/party has it, in a shell that goes on when it has ended. */
-static void start_party(struct process *run, const char *then)
+static void start_party(const char *then)
 {
     char path[PATH_MAX];
     char script[2 * PATH_MAX];
     snprintf(script, sizeof script, "%s %s alice; %s",
              process_path("test_party", path, sizeof path), stage.control, then);
-    start(run, "-p", "alice", "--plain", "--", "sh", "-c", script, NULL);
-    expect_line(run, "= OK");
+    start(&run, "-p", "alice", "--plain", "--", "sh", "-c", script, NULL);
+    expect_line(&run, "= OK");
 }
 
-static void command(struct process *run, const char *line, const char *answer)
+static void command(const char *line, const char *answer)
 {
-    cr_assert(process_say(run, line, strlen(line)));
-    expect_line(run, answer);
+    cr_assert(process_say(&run, line, strlen(line)));
+    expect_line(&run, answer);
 }
 
 Test(run, fails_what_its_program_promised_with_how_it_ended)
 {
-    struct process run;
     struct bus *bus = must_open("bob");
     struct bus_sub *sub = must_subscribe(bus, "alice/w");
-    start_party(&run, "exit 5");
-    command(&run, "reserve w 1\n", "= OK");
-    command(&run, "flush 20000\n", "= OK");
+    start_party("exit 5");
+    command("reserve w 1\n", "= OK");
+    command("flush 20000\n", "= OK");
     process_say_end(&run); /* it ends without a word */
     struct bus_error *error = expect_error(sub, "alice/w", 0, "application");
     cr_assert_str_eq(bus_error_message(error), "sh exited with status 5");
@@ -732,45 +665,36 @@ Test(run, fails_what_its_program_promised_with_how_it_ended)
     expect_exit(&run, 5);
     bus_sub_close(&sub);
     must_close(&bus);
-    process_fini(&run);
 }
 
 Test(run, fails_what_its_program_left_open_and_completes)
 {
-    struct process run;
     struct bus *bus = must_open("bob");
     struct bus_sub *sub = must_subscribe(bus, "alice/w");
-    start_party(&run, "exit 0");
-    command(&run, "reserve w 1\n", "= OK");
-    command(&run, "flush 20000\n", "= OK");
+    start_party("exit 0");
+    command("reserve w 1\n", "= OK");
+    command("flush 20000\n", "= OK");
     process_say_end(&run);
     expect_failed(sub, "alice/w", 0, "party_left");
     expect_end(sub, NULL);
     expect_exit(&run, 0);
     bus_sub_close(&sub);
     must_close(&bus);
-    process_fini(&run);
 }
 
 Test(run, stops_when_its_program_has_failed_the_party)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
-    start_party(&run, "sleep 600");
+    start_party("sleep 600");
     cr_assert(process_say(&run, "fail_party app.broken oops\n", 27));
-    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.broken");
+    cr_assert_str_eq(bus_error_type(expect_failure("alice")), "app.broken");
     expect_exit(&run, 1);
     expect_complaint(&run, "app.broken");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
 Test(run, passes_a_signal_on_and_leaves)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     struct bus *bus = must_open("bob");
     start_script(&run, "trap 'echo caught; exit 0' INT; echo ready; sleep 600 & wait");
     expect_line(&run, "alice: ready");
@@ -781,13 +705,10 @@ Test(run, passes_a_signal_on_and_leaves)
     must_publish(bus, "w", "the job goes on");
     must_flush(bus);
     must_close(&bus);
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 Test(run, ends_at_once_when_asked_twice)
 {
-    struct process run;
     start_script(&run, "trap 'echo no' TERM; sleep 600 & echo $!; while :; do wait; done");
     pid_t pid = expect_pid(&run);
     process_signal(&run, SIGTERM);
@@ -795,36 +716,29 @@ Test(run, ends_at_once_when_asked_twice)
     process_signal(&run, SIGTERM);
     expect_exit(&run, 128 + SIGTERM);
     expect_gone(pid);
-    process_fini(&run);
 }
 
 Test(run, kills_what_does_not_heed_sigterm)
 {
-    struct process run;
     start(&run, "-p", "alice", "--grace", "0.2", "--", "sh", "-c",
           "trap '' TERM; sleep 600 & echo $!; wait; sleep 600", NULL);
     pid_t pid = expect_pid(&run);
     process_signal(&run, SIGTERM);
     expect_exit(&run, 128 + SIGTERM);
     expect_gone(pid);
-    process_fini(&run);
 }
 
 Test(run, leaves_nothing_of_a_process_group_behind)
 {
-    struct process run;
     start(&run, "-p", "alice", "--grace", "0.2", "--", "sh", "-c",
           "trap '' TERM; sleep 600 & echo $!; exit 0", NULL);
     pid_t pid = expect_pid(&run);
     expect_exit(&run, 0);
     expect_gone(pid);
-    process_fini(&run);
 }
 
 Test(run, leaves_no_orphan_when_it_is_killed_and_is_noticed)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, "trap '' HUP TERM; sleep 600 & echo $!; echo $$; wait; sleep 600");
     pid_t grandchild = expect_pid(&run);
     pid_t child = expect_pid(&run);
@@ -833,8 +747,6 @@ Test(run, leaves_no_orphan_when_it_is_killed_and_is_noticed)
     expect_gone(child);
     expect_gone(grandchild);
     expect_event(tap, "party.lost", "alice");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* The process of this name that this one has started; 0: there is none. */
@@ -866,7 +778,6 @@ static pid_t find_child(pid_t parent, const char *name)
 /* The kernel sees to the program itself. */
 Test(run, leaves_no_program_behind_even_without_its_warden)
 {
-    struct process run;
     start_script(&run, "trap '' HUP TERM; echo $$; read x");
     pid_t child = expect_pid(&run);
     pid_t warden = find_child(run.pid, "errbus"); /* or it has given itself its name already */
@@ -876,38 +787,29 @@ Test(run, leaves_no_program_behind_even_without_its_warden)
     process_signal(&run, SIGKILL);
     expect_exit(&run, 128 + SIGKILL);
     expect_gone(child);
-    process_fini(&run);
 }
 
 Test(run, fails_what_says_nothing_for_too_long)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "alice", "--stall", "1", "--", "sh", "-c",
           "echo step 2; echo step 3; sleep 600", NULL);
     expect_exit(&run, 1);
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_kind(error), "stalled");
     cr_assert_str_eq(bus_error_message(error), "alice beats, but made no progress within 1000 ms; "
                                                "it last was at: output: step 3");
     expect_complaint(&run, "errbus run: alice is stopped: alice: stalled errbus.stalled");
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* It could not heed SIGTERM, and would have to wait for SIGKILL. */
 Test(run, lets_a_suspended_program_end)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "alice", "--stall", "1", "--grace", "600", "--", "sh", "-c",
           "trap 'echo bye; exit 0' TERM; echo in; kill -STOP $$; sleep 600 & wait", NULL);
     expect_line(&run, "alice: in");
-    cr_assert_str_eq(bus_error_kind(expect_failure(tap, "alice")), "stalled");
+    cr_assert_str_eq(bus_error_kind(expect_failure("alice")), "stalled");
     expect_line(&run, "alice: bye");
     expect_exit(&run, 1);
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 /* What it says to the bus counts like what it writes. */
@@ -915,40 +817,30 @@ Test(run, takes_progress_for_a_sign_that_it_moves)
 {
     char path[PATH_MAX];
     char script[2 * PATH_MAX];
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     snprintf(script, sizeof script, "exec %s %s alice > /dev/null",
              process_path("test_party", path, sizeof path), stage.control);
     start(&run, "-p", "alice", "--stall", "2", "--", "sh", "-c", script, NULL);
     cr_assert(process_say(&run, "progress 600000 step_7\n", 23));
-    const struct bus_error *error = expect_failure(tap, "alice");
+    const struct bus_error *error = expect_failure("alice");
     cr_assert_str_eq(bus_error_message(error),
                      "alice beats, but made no progress within 2000 ms; it last was at: step_7");
     expect_exit(&run, 1);
-    bus_tap_close(&tap);
-    process_fini(&run);
 }
 
 Test(run, ends_when_its_time_is_over)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start(&run, "-p", "alice", "--wait", "0.5", "--", "sleep", "600", NULL);
     expect_exit(&run, 4);
-    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "run.timed_out");
-    bus_tap_close(&tap);
-    process_fini(&run);
+    cr_assert_str_eq(bus_error_type(expect_failure("alice")), "run.timed_out");
 }
 
 Test(run, stops_its_program_when_the_broker_is_lost)
 {
-    struct process run;
     start(&run, "-p", "alice", "--", "sh", "-c", "echo $$; exec sleep 600", NULL);
     pid_t pid = expect_pid(&run);
     process_signal(&stage.process, SIGKILL);
     expect_exit(&run, 5);
     expect_gone(pid);
-    process_fini(&run);
 }
 
 /* ---- jobs with members ----------------------------------------------------------------------- */
@@ -973,11 +865,11 @@ static void start_flaky(struct process *process, const char *recoverable, const 
                       (const char *[]){variable, NULL}));
 }
 
-static size_t count_failures(struct bus_tap *tap)
+static size_t count_failures(struct bus_tap *story)
 {
     size_t count = 0;
     const struct bus_event *event = NULL;
-    while (bus_tap_next(tap, AT_ONCE_MS, &event, NULL) == BUS_OK) {
+    while (bus_tap_next(story, AT_ONCE_MS, &event, NULL) == BUS_OK) {
         count += strcmp(bus_event_name(event), "party.failed") == 0;
     }
     return count;
@@ -985,7 +877,6 @@ static size_t count_failures(struct bus_tap *tap)
 
 Test(run, tries_again_what_may_pass)
 {
-    struct process run;
     start_flaky(&run, "true", "2");
     expect_exit(&run, 0);
     for (int attempt = 1; attempt <= 3; attempt++) {
@@ -994,10 +885,9 @@ Test(run, tries_again_what_may_pass)
         cr_assert_not_null(strstr(process_said(&run), line), "%s", process_said(&run));
     }
     cr_assert_eq(size_of("w-1/3/stdout"), strlen("rank 1 of 2 in 3\n"));
-    struct bus_tap *tap = must_tap("flaky", 1);
-    cr_assert_eq(count_failures(tap), 2);
-    bus_tap_close(&tap);
-    process_fini(&run);
+    struct bus_tap *story = must_tap("flaky", 1);
+    cr_assert_eq(count_failures(story), 2);
+    bus_tap_close(&story);
 }
 
 /* Rank 0 is done before rank 1 fails, and is needed again. */
@@ -1008,13 +898,11 @@ Test(run, starts_again_what_was_done_before_another_failed)
         "test $ERRBUS_ATTEMPT = 2 && exit 0;"
         "echo '{\"type\": \"app.flaky\", \"message\": \"\", \"recoverable\": true}' "
         "> $ERRBUS_ERROR_FILE; exit 1";
-    struct process run;
     start(&run, "-j", "again", "-p", "w", "-n", "2", "--max-restarts", "1", "--", "sh", "-c",
           script, NULL);
     expect_exit(&run, 0);
     cr_assert_not_null(strstr(process_said(&run), "w-0: 0 in 2\n"), "%s", process_said(&run));
     cr_assert_not_null(strstr(process_said(&run), "w-1: 1 in 2\n"), "%s", process_said(&run));
-    process_fini(&run);
 }
 
 Test(run, waits_for_the_others_and_tells_how_they_end)
@@ -1038,36 +926,32 @@ Test(run, waits_for_the_others_and_tells_how_they_end)
 
 Test(run, gives_up_when_no_restart_is_left)
 {
-    struct process run;
     start_flaky(&run, "true", "1");
     expect_exit(&run, 1);
     cr_assert_not_null(strstr(process_said(&run), "w-1: rank 1 of 2 in 2\n"));
     cr_assert_null(strstr(process_said(&run), "in 3"));
-    process_fini(&run);
 }
 
 Test(run, does_not_try_again_what_will_not_pass)
 {
-    struct process run;
     start_flaky(&run, "false", "2");
     expect_exit(&run, 1);
     cr_assert_null(strstr(process_said(&run), "in 2\n"), "%s", process_said(&run));
     expect_complaint(&run, "w-0 is stopped: w-1: application app.flaky: no luck in 1");
-    process_fini(&run);
 }
 
-static void start_member(struct process *run, const char *party, const char *script)
+static void start_member(struct process *process, const char *party, const char *script)
 {
-    start(run, "-j", "pair", "-p", party, "--min", "2", "--max", "2", "--join-window", "0", "--",
-          "sh", "-c", script, NULL);
+    start(process, "-j", "pair", "-p", party, "--min", "2", "--max", "2", "--join-window", "0",
+          "--", "sh", "-c", script, NULL);
 }
 
 /* Its party is in the job, wherever it has its place. */
 static void expect_joined(const char *party)
 {
-    struct bus_tap *tap = must_tap("pair", 1);
-    expect_event(tap, "party.joined", party);
-    bus_tap_close(&tap);
+    struct bus_tap *story = must_tap("pair", 1);
+    expect_event(story, "party.joined", party);
+    bus_tap_close(&story);
 }
 
 Test(run, tells_what_it_was_stopped_for)
@@ -1108,10 +992,10 @@ static void fail_slowly(bool is_created, const char *script, int status)
     process_say_end(&alice);
     expect_exit(&alice, status);
     expect_complaint(&alice, "app.disk_full: no room");
-    struct bus_tap *tap = must_tap(job, 1);
-    const struct bus_error *root = bus_event_error(expect_event(tap, "verdict.final", "alice"));
+    struct bus_tap *story = must_tap(job, 1);
+    const struct bus_error *root = bus_event_error(expect_event(story, "verdict.final", "alice"));
     cr_assert_str_eq(bus_error_type(root), "app.disk_full");
-    bus_tap_close(&tap);
+    bus_tap_close(&story);
     process_fini(&alice);
     process_fini(&bob);
 }
@@ -1129,8 +1013,6 @@ Test(run, dates_an_error_file_to_when_it_was_written)
 /* What a program writes because it is asked to end is no cause of it. */
 Test(run, ignores_an_error_file_that_follows_from_being_stopped)
 {
-    struct process run;
-    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     start_script(&run, "trap '"
                        "echo {} > $ERRBUS_ERROR_FILE; exit 1"
                        "' TERM; echo on; sleep 600 & wait");
@@ -1144,15 +1026,12 @@ Test(run, ignores_an_error_file_that_follows_from_being_stopped)
     expect_line(&run, "alice: told");
     process_signal(&run, SIGTERM);
     expect_exit(&run, 128 + SIGTERM);
-    cr_assert_str_eq(bus_error_type(expect_failure(tap, "alice")), "app.disk_full");
-    process_fini(&run);
-    bus_tap_close(&tap);
+    cr_assert_str_eq(bus_error_type(expect_failure("alice")), "app.disk_full");
 }
 
 /* Whoever waits sees what for, and not for ever. */
 Test(run, says_for_whom_it_waits_and_ends)
 {
-    struct process run;
     start(&run, "-j", "pair", "-p", "alice", "--min", "2", "--join-timeout", "4", "--", "true",
           NULL);
     expect_exit(&run, 3);
@@ -1160,18 +1039,15 @@ Test(run, says_for_whom_it_waits_and_ends)
     expect_complaint(&run,
                      "errbus.too_few_joined: 1 of 2 parties joined within the join timeout of "
                      "4000 ms: alice");
-    process_fini(&run);
 }
 
 /* All who are to come are started here, so the join window is open for nobody. */
 Test(run, does_not_wait_for_more_than_it_starts)
 {
-    struct process run;
     int64_t begin_ms = test_now_ms();
     start(&run, "-j", "four", "-p", "w", "-n", "4", "--min", "4", "--", "true", NULL);
     expect_exit(&run, 0);
     cr_expect_lt(test_now_ms() - begin_ms, SOON_MS);
-    process_fini(&run);
 }
 
 Test(run, tells_an_error_of_another_from_a_loss)
@@ -1289,24 +1165,22 @@ Test(run, does_not_learn_where_it_cannot)
 
 Test(run, goes_on_with_its_program_when_the_broker_comes_back)
 {
-    struct process run;
     stage_close();
     revival_open();
     revival_start("process", NULL);
-    start_party(&run, "exit 0");
-    command(&run, "publish w 1 one\n", "= OK");
-    command(&run, "flush 20000\n", "= OK");
+    start_party("exit 0");
+    command("publish w 1 one\n", "= OK");
+    command("flush 20000\n", "= OK");
     revival_kill();
     revival_start("process", NULL);
-    command(&run, "publish w 1 two\n", "= OK");
-    command(&run, "flush 20000\n", "= OK");
+    command("publish w 1 two\n", "= OK");
+    command("flush 20000\n", "= OK");
     process_say_end(&run);
     expect_exit(&run, 0);
     struct bus *bus = must_open("bob");
     expect_awaited(bus, "alice/w", 0, "one-0");
     expect_awaited(bus, "alice/w", 1, "two-0");
     must_close(&bus);
-    process_fini(&run);
     revival_close();
 }
 
@@ -1314,7 +1188,6 @@ Test(run, goes_on_with_its_program_when_the_broker_comes_back)
 
 Test(run, says_how_it_is_called)
 {
-    struct process run;
     start(&run, "sh", "-c", "exit 0", NULL);
     expect_exit(&run, 2);
     process_fini(&run);
@@ -1332,5 +1205,4 @@ Test(run, says_how_it_is_called)
     start(&run, "-p", "a/b", "--", "true", NULL);
     expect_exit(&run, 2);
     expect_complaint(&run, "is not a party's name");
-    process_fini(&run);
 }
