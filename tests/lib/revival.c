@@ -5,6 +5,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { OPTIONS_MAX = 32 };
 
@@ -31,26 +32,33 @@ void revival_close(void)
     folder_fini(&revival.folder);
 }
 
-void revival_start(const char *durability, const char *const *more)
+/* Fills argv with the options of the broker, and those in more. */
+static void make_options(const char **argv, const char *durability, const char *const *more)
 {
-    const char *options[OPTIONS_MAX] = {"--control", revival.control, "--data",       revival.data,
-                                        "--journal", revival.journal, "--durability", durability};
-    size_t count = 8;
+    const char *const usual[] = {"--control", revival.control, "--data",       revival.data,
+                                 "--journal", revival.journal, "--durability", durability};
+    size_t count = sizeof usual / sizeof usual[0];
+    memcpy(argv, usual, sizeof usual);
     for (size_t i = 0; more != NULL && more[i] != NULL; i++) {
         cr_assert_lt(count + 1, OPTIONS_MAX);
-        options[count++] = more[i];
+        argv[count++] = more[i];
     }
+}
+
+void revival_start(const char *durability, const char *const *more)
+{
+    const char *options[OPTIONS_MAX] = {NULL};
+    make_options(options, durability, more);
     stage_open_with(options);
 }
 
-bool revival_start_failing(const char *durability, const char *const *environment)
+bool revival_start_failing(const char *durability, const char *const *environment,
+                           const char *const *more)
 {
     /* Little is kept for who comes late, so that the journal has something to let go. */
-    const char *const argv[] = {
-        "errbusd_failpoints", "--control",    revival.control, "--data",
-        revival.data,         "--journal",    revival.journal, "--durability",
-        durability,           "--topic-keep", "150000",        NULL};
+    const char *argv[3 + OPTIONS_MAX] = {"errbusd_failpoints", "--topic-keep", "150000"};
     const char *line = NULL;
+    make_options(argv + 3, durability, more);
     cr_assert(process_start(&stage.process, argv, environment));
     snprintf(stage.control, sizeof stage.control, "%s", revival.control);
     return process_line(&stage.process, SOON_MS, &line);

@@ -26,7 +26,8 @@ void revival_close(void);
 void revival_start(const char *durability, const char *const *more);
 /* The same with the broker that dies where it is told to (broker/io/failpoint.h), by this
  * environment.  False: it did so before it was ready. */
-bool revival_start_failing(const char *durability, const char *const *environment);
+bool revival_start_failing(const char *durability, const char *const *environment,
+                           const char *const *more);
 /* A party that waits while the broker is away: its options, and the party. */
 struct bus_options revival_patient(const char *party);
 struct bus *revival_open_patient(const char *party);

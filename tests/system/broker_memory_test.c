@@ -104,7 +104,7 @@ static bool try_it(uint64_t which)
     snprintf(number, sizeof number, "ERRBUS_NUMBER_FAIL_ALLOCATION=%llu",
              (unsigned long long)which);
     revival_open();
-    if (revival_start_failing("process", environment)) {
+    if (revival_start_failing("process", environment, NULL)) {
         write_all(&written);
         end_broker(which);
     } else {

@@ -48,7 +48,7 @@ static void jump(struct clocks *clocks, int which, int64_t hours)
 static void start_broker(void)
 {
     const char *const environment[] = {of_broker.variable, NULL};
-    cr_assert(revival_start_failing("process", environment));
+    cr_assert(revival_start_failing("process", environment, NULL));
 }
 
 static void set_up(void)

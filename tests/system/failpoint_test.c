@@ -27,7 +27,7 @@ static void start_broker(const char *durability, const char *failpoint)
                                        "ERRBUS_NUMBER_FLUSH_BYTES=150000",
                                        "ERRBUS_NUMBER_SEGMENT_BYTES=131072",
                                        NULL};
-    cr_assert(revival_start_failing(durability, environment) || failpoint[0] != '\0', "%s",
+    cr_assert(revival_start_failing(durability, environment, NULL) || failpoint[0] != '\0', "%s",
               process_complained(&stage.process));
 }
 

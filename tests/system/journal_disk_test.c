@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* journal_disk_test.c -- the broker and its disk: acknowledgements come behind fdatasync, a disk
  * that is full holds values back and nothing else, one that fails ends the broker in words. */
-#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -18,28 +18,21 @@
 
 enum { ANSWERS = 50, VALUE_BYTES = 16000, THREE_SEGMENTS_MIB = 60, NINE_SEGMENTS_MIB = 150 };
 
-static struct folder folder;
-static char control[FOLDER_PATH_BYTES_MAX + 16];
-static char data[FOLDER_PATH_BYTES_MAX + 16];
-static char journal[FOLDER_PATH_BYTES_MAX + 32];
 static char traced[FOLDER_PATH_BYTES_MAX + 16];
 
 static void set_up(void)
 {
-    cr_assert(folder_make(&folder));
-    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
-    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
-    snprintf(journal, sizeof journal, "%s/journal", folder.path);
-    snprintf(traced, sizeof traced, "%s/traced", folder.path);
+    revival_open();
+    snprintf(traced, sizeof traced, "%s/traced", revival.folder.path);
 }
 
 static void tear_down(void)
 {
     char volume[FOLDER_PATH_BYTES_MAX + 16];
     stage_close();
-    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    snprintf(volume, sizeof volume, "%s/volume", revival.folder.path);
     (void)umount2(volume, MNT_DETACH); /* if there is one */
-    folder_fini(&folder);
+    folder_fini(&revival.folder);
 }
 
 TestSuite(journal_disk, .init = set_up, .fini = tear_down, .timeout = 300);
@@ -86,8 +79,9 @@ static void start_traced(const char *more)
         argv[count++] = "-e";
         argv[count++] = more;
     }
-    const char *const rest[] = {path,        "--control", control,        "--data", data,
-                                "--journal", journal,     "--durability", "disk",   NULL};
+    const char *const rest[] = {path,         "--control", revival.control, "--data",
+                                revival.data, "--journal", revival.journal, "--durability",
+                                "disk",       NULL};
     memcpy(argv + count, rest, sizeof rest);
     /* The leak sanitizer, where it is built in, ends what is traced. */
     const char *const environment[] = {"LSAN_OPTIONS=detect_leaks=0", NULL};
@@ -99,7 +93,7 @@ static void start_traced(const char *more)
             cr_skip_test("strace is not installed, or may not trace: %s", said);
         cr_assert_fail("errbusd is not ready under strace: %s", said);
     }
-    snprintf(stage.control, sizeof stage.control, "%s", control);
+    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
 }
 
 struct order {
@@ -187,9 +181,7 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
         strstr(process_complained(&stage.process), "the journal cannot be written any more"), "%s",
         process_complained(&stage.process));
     broker_fini(&stage);
-    const char *const more[] = {"--control", control,        "--data", data, "--journal",
-                                journal,     "--durability", "disk",   NULL};
-    stage_open_with(more);
+    revival_start("disk", NULL);
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     for (uint64_t i = 0; i < acknowledged; i++) {
@@ -261,34 +253,21 @@ static void mount_volume(int mib)
     char volume[FOLDER_PATH_BYTES_MAX + 16];
     char size[32];
     snprintf(size, sizeof size, "size=%dm", mib);
-    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    snprintf(volume, sizeof volume, "%s/volume", revival.folder.path);
     cr_assert_eq(mkdir(volume, 0700), 0);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("errbus-test", volume, "tmpfs", 0, size) != 0)
         cr_skip_test("no file system may be mounted here: %s", strerror(errno));
-    snprintf(journal, sizeof journal, "%s/journal", volume);
+    snprintf(revival.journal, sizeof revival.journal, "%s/volume/journal", revival.folder.path);
 }
 
 static void start_small(void)
 {
-    const char *line = NULL;
-    const char *const argv[] = {"errbusd_failpoints",
-                                "--control",
-                                control,
-                                "--data",
-                                data,
-                                "--journal",
-                                journal,
-                                "--durability",
-                                "disk",
-                                "--topic-window", /* more than a volume holds */
-                                "256M",
-                                NULL};
-    const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=16777216", NULL};
-    cr_assert(process_start(&stage.process, argv, environment));
-    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+    static const char *const wide[] = {"--topic-window", "256M", /* more than a volume holds */
+                                       "--topic-keep", "4M", NULL};
+    static const char *const environment[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=16777216", NULL};
+    cr_assert(revival_start_failing("disk", environment, wide), "%s",
               process_complained(&stage.process));
-    snprintf(stage.control, sizeof stage.control, "%s", control);
 }
 
 static void fill_volume(const char *path)
@@ -308,13 +287,13 @@ static void expect_journal(enum bus_journal_state state)
     struct bus_status *status = NULL;
     struct bus_error *error = NULL;
     struct bus_admin *admin = NULL;
-    expect_code_of(bus_admin_open(control, NULL, SOON_MS, &admin, &error), BUS_OK, &error);
+    expect_code_of(bus_admin_open(revival.control, NULL, SOON_MS, &admin, &error), BUS_OK, &error);
     expect_code_of(bus_admin_status_get(admin, BUS_JOB_ALL, SOON_MS, &status, &error), BUS_OK,
                    &error);
     bus_admin_close(&admin);
     const struct bus_status_journal *told = bus_status_journal(status);
     cr_expect_eq(told->state, state);
-    cr_expect_str_eq(told->directory, journal);
+    cr_expect_str_eq(told->directory, revival.journal);
     cr_expect_eq(told->reason[0] == '\0', state == BUS_JOURNAL_WELL, "'%s'", told->reason);
     cr_expect_geq(told->bytes, 256 * 1024, "the first segment");
     bus_status_free(&status);
@@ -368,7 +347,7 @@ Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     must_publish(dora, "w", "before");
     must_flush(dora);
-    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", revival.folder.path);
     fill_volume(ballast);
     uint64_t count = publish_until_full(alice);
     expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
@@ -452,11 +431,11 @@ Test(journal_disk, that_can_be_read_only_is_refused_at_the_start)
     process_signal(&stage.process, SIGTERM);
     cr_assert_eq(process_wait(&stage.process, SOON_MS), 0);
     broker_fini(&stage);
-    snprintf(volume, sizeof volume, "%s/volume", folder.path);
+    snprintf(volume, sizeof volume, "%s/volume", revival.folder.path);
     cr_assert_eq(mount(NULL, volume, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
     process_path("errbusd", path, sizeof path);
-    const char *const argv[] = {path, "--control", control, "--data",
-                                data, "--journal", journal, NULL};
+    const char *const argv[] = {path,         "--control", revival.control, "--data",
+                                revival.data, "--journal", revival.journal, NULL};
     cr_assert(process_start(&stage.process, argv, NULL));
     cr_assert_eq(process_wait(&stage.process, SOON_MS), 1);
     cr_assert_not_null(strstr(process_complained(&stage.process), "Read-only file system"), "%s",
@@ -498,7 +477,7 @@ Test(journal_disk, that_is_full_lets_parties_in_whatever_waits_for_room)
     must_flush(dora);
     for (int i = 0; i < PUSHERS; i++)
         pushers[i] = open_pusher(i);
-    snprintf(ballast, sizeof ballast, "%s/volume/ballast", folder.path);
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", revival.folder.path);
     fill_volume(ballast);
     for (int k = 0; k < PUSHED; k++)
         for (int i = 0; i < PUSHERS; i++)

@@ -60,7 +60,7 @@ Test(old_journal, is_written_when_it_is_asked_for)
 {
     const char *keep = getenv("ERRBUS_WRITE_BROKER_CORPUS");
     const char *const small_segments[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=4096", NULL};
-    cr_assert(revival_start_failing("disk", small_segments));
+    cr_assert(revival_start_failing("disk", small_segments, NULL));
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = read_durably(bob);

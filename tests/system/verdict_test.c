@@ -655,7 +655,7 @@ struct skewed {
 
 static void skewed_open(struct skewed *skewed)
 {
-    cr_assert(revival_start_failing("process", broker_skew));
+    cr_assert(revival_start_failing("process", broker_skew, NULL));
     make_job_of(3, BUS_STRATEGY_EARLIEST);
     party_start_in(&skewed->bob, "bob", NULL, bob_skew);
     party_start_in(&skewed->carol, "carol", NULL, carol_skew);
@@ -698,7 +698,7 @@ Test(verdict_clocks, an_hour_off_do_not_hide_the_death_that_others_blame)
 {
     struct skewed skewed;
     struct party alice;
-    cr_assert(revival_start_failing("process", broker_skew));
+    cr_assert(revival_start_failing("process", broker_skew, NULL));
     party_start(&alice, "alice", quick);
     party_start_in(&skewed.bob, "bob", NULL, bob_skew);
     party_start_in(&skewed.carol, "carol", NULL, carol_skew);
@@ -724,7 +724,7 @@ Test(verdict_clocks, of_another_machine_do_not_turn_the_order_either)
     static const char *const new_machine[] = {"ERRBUS_SKEW_MONOTONIC=0", NULL};
     struct party alice;
     struct party bob;
-    cr_assert(revival_start_failing("process", old_machine));
+    cr_assert(revival_start_failing("process", old_machine, NULL));
     make_job_of(2, BUS_STRATEGY_EARLIEST);
     party_start(&alice, "alice", NULL);
     party_start(&bob, "bob", NULL);
@@ -735,7 +735,7 @@ Test(verdict_clocks, of_another_machine_do_not_turn_the_order_either)
     (void)expect_event(watch, "verdict.provisional", "alice");
     bus_tap_close(&watch);
     revival_kill();
-    cr_assert(revival_start_failing("process", new_machine));
+    cr_assert(revival_start_failing("process", new_machine, NULL));
     watch = must_tap(NULL, 1);
     (void)expect_event(watch, "verdict.provisional", "alice");
     party_do(&bob, "OK", "compute 1000");
