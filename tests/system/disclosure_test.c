@@ -390,42 +390,6 @@ Test(disclosure, is_the_programs_where_that_is_stricter)
     unsetenv("ERRBUS_DISCLOSURE");
 }
 
-/* A program that knows nothing of the bus: what it said last is in the message of its end. */
-Test(disclosure, holds_for_errbus_run)
-{
-    static const char *const secrets[] = {IN_OUTPUT, NULL};
-    char logs[FOLDER_PATH_BYTES_MAX + 8];
-    snprintf(logs, sizeof logs, "%s/logs", folder.path);
-    const char *const argv[] = {"errbus",
-                                "run",
-                                "--server",
-                                relay.control_endpoint,
-                                "-p",
-                                "alice",
-                                "--stall",
-                                "60",
-                                "--plain",
-                                "--log-dir",
-                                logs,
-                                "--disclosure",
-                                "type",
-                                "--",
-                                "sh",
-                                "-c",
-                                "echo " IN_OUTPUT " >&2; exit 3",
-                                NULL};
-    struct process run;
-    cr_assert(process_start(&run, argv, NULL));
-    cr_expect_eq(process_wait(&run, SOON_MS), 3, "%s", process_complained(&run));
-    cr_expect_not_null(strstr(process_complained(&run), IN_OUTPUT), "it is shown here");
-    process_fini(&run);
-    relay_fini(&relay);
-    expect_seen("run.exit_status", true);
-    expect_seen(IN_OUTPUT, false);
-    expect_untold_by_tap(IN_OUTPUT);
-    expect_unlogged(secrets);
-}
-
 /* ---- what programs of ours make errors of ---------------------------------------------------- */
 
 static const char *const level_names[] = {
@@ -489,8 +453,20 @@ static void run_at(int level, const char *script)
     struct process run;
     cr_assert(process_start(&run, argv, environment));
     cr_expect_eq(process_wait(&run, SOON_MS), 3, "%s", process_complained(&run));
+    cr_expect_not_null(strstr(process_complained(&run), IN_OUTPUT), "it is shown here");
     process_fini(&run);
     relay_fini(&relay);
+}
+
+/* A program that knows nothing of the bus: what it said last is in the message of its end. */
+Test(disclosure, holds_for_errbus_run)
+{
+    static const char *const secrets[] = {IN_OUTPUT, NULL};
+    run_at(BUS_DISCLOSURE_TYPE, "echo " IN_OUTPUT " >&2; exit 3");
+    expect_seen("run.exit_status", true);
+    expect_seen(IN_OUTPUT, false);
+    expect_untold_by_tap(IN_OUTPUT);
+    expect_unlogged(secrets);
 }
 
 Test(disclosure, holds_for_error_files)
