@@ -8,6 +8,7 @@
  * task go, it says "NUMBER DELIVERY" there.  On standard output it says "ready" when it is in the
  * group.  It ends when it reads a line.  Exit codes: 0, all its tasks are done; 3, the bus said
  * that its incarnation is over; 1, something is wrong. */
+#include "tests/lib/party/rejoin.h"
 #include "tests/prove/task.h"
 
 #include <bus/bus.h>
@@ -48,24 +49,10 @@ static void must_be_fine(const char *what, enum bus_err err)
 
 static void open_bus(const char *endpoint)
 {
-    struct bus_options options;
     struct bus_error *error = NULL;
-    enum bus_err err;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 200;
-    options.lost_after_ms = 2500;
-    options.reconnect_grace_ms = 2000;
-    options.broker_lost_ms = PATIENCE_MS;
-    options.send_timeout_ms = PATIENCE_MS;
-    while ((err = bus_open(endpoint, &options, PATIENCE_MS, &bus, &error)) == BUS_EDENIED &&
-           strcmp(bus_error_type(error), "errbus.name_taken") == 0) {
-        bus_error_unref(&error); /* the incarnation before is not over yet */
-        (void)poll(NULL, 0, 50);
-    }
-    if (err != BUS_OK) {
+    enum bus_err err = rejoin(endpoint, party, PATIENCE_MS, &bus, &error);
+    if (err != BUS_OK)
         give_up("open", err, error);
-    }
 }
 
 static void report(const char *text)

@@ -288,14 +288,23 @@ static void end_attempt(struct bus **alice, struct bus **bob)
     (void)bus_close(alice, SOON_MS);
 }
 
-Test(job, tells_a_durable_name_what_it_missed_of_an_attempt)
+/* The first attempt of a job that needs both: what alice has published in it, bob can read. */
+static struct bus_sub *begin_attempts(const char *restarts, struct bus **alice, struct bus **bob)
 {
     errbus_job(0, "create", "--min", "2", "--max", "2", "--join-window", "0", "--settle-window",
-               "0.1", "--max-restarts", "2", NULL);
-    struct bus *alice = must_open("alice");
-    struct bus *bob = must_open("bob");
-    struct bus_sub *sub = subscribe_durably(bob);
-    publish_attempt(alice, "1");
+               "0.1", "--max-restarts", restarts, NULL);
+    *alice = must_open("alice");
+    *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_durably(*bob);
+    publish_attempt(*alice, "1");
+    return sub;
+}
+
+Test(job, tells_a_durable_name_what_it_missed_of_an_attempt)
+{
+    struct bus *alice = NULL;
+    struct bus *bob = NULL;
+    struct bus_sub *sub = begin_attempts("2", &alice, &bob);
     expect_value(sub, "alice/w", 0, "1.0");
     must_flush(bob);
     bus_sub_close(&sub);
@@ -322,12 +331,9 @@ Test(job, shows_what_was_missed_of_an_attempt)
     struct process reader;
     const char *const read[] = {"errbus", "sub",    "-s", stage.control, "-p",  "bob", "--durable",
                                 "mine",   "--json", "-C", "1",           "+/w", NULL};
-    errbus_job(0, "create", "--min", "2", "--max", "2", "--join-window", "0", "--settle-window",
-               "0.1", "--max-restarts", "1", NULL);
-    struct bus *alice = must_open("alice");
-    struct bus *bob = must_open("bob");
-    struct bus_sub *sub = subscribe_durably(bob);
-    publish_attempt(alice, "1");
+    struct bus *alice = NULL;
+    struct bus *bob = NULL;
+    struct bus_sub *sub = begin_attempts("1", &alice, &bob);
     bus_sub_close(&sub);
     end_attempt(&alice, &bob);
     alice = must_open("alice");

@@ -40,15 +40,24 @@ static struct bus *open_reader(const char *party)
     return must_open_with(&options);
 }
 
+static enum bus_err try_publish_block(struct bus *bus, const char *topic, uint64_t number)
+{
+    static char block[BLOCK_BYTES];
+    memcpy(block, &number, sizeof number);
+    return bus_publish(bus, topic, block, sizeof block);
+}
+
+static void publish_block(struct bus *bus, uint64_t number)
+{
+    expect_code(try_publish_block(bus, "w", number), BUS_OK);
+}
+
 /* Publishes until there is no room, flushing so that credit is what decides. */
 static uint64_t fill(struct bus *bus, const char *topic)
 {
-    static char block[BLOCK_BYTES];
     uint64_t count = 0;
     for (; count < 10000; count++) {
-        uint64_t number = count;
-        memcpy(block, &number, sizeof number);
-        enum bus_err err = bus_publish(bus, topic, block, sizeof block);
+        enum bus_err err = try_publish_block(bus, topic, count);
         if (err == BUS_EFULL) {
             return count;
         }
@@ -132,12 +141,11 @@ Test(slow, readers_do_not_block_an_event_loop)
     struct bus *alice = must_open_with(&options);
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
-    static char block[BLOCK_BYTES];
     struct pollfd fds[] = {{.fd = bus_room_fd(alice), .events = POLLIN},
                            {.fd = bus_sub_fd(sub), .events = POLLIN}};
     uint64_t sent = 0;
     while (sent < 100) {
-        enum bus_err err = bus_publish(alice, "w", block, sizeof block);
+        enum bus_err err = try_publish_block(alice, "w", sent);
         if (err == BUS_EFULL) {
             cr_assert_geq(poll(fds, 2, (int)SOON_MS), 1, "no word of room after %llu",
                           (unsigned long long)sent);
@@ -162,8 +170,7 @@ Test(slow, readers_let_a_patient_writer_wait)
     struct bus *alice = open_hasty("alice");
     struct bus *bob = open_reader("bob");
     struct waiter reader = {.sub = must_subscribe(bob, "alice/w")};
-    static char block[BLOCK_BYTES];
-    expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    publish_block(alice, 0);
     must_flush(alice);
     fill(alice, "w");
     must_close(&alice);
@@ -177,7 +184,7 @@ Test(slow, readers_let_a_patient_writer_wait)
     enum bus_err err = BUS_OK;
     for (int i = 0; i < 100 && err == BUS_OK; i++) {
         start_ms = test_now_ms();
-        err = bus_publish(alice, "w", block, sizeof block);
+        err = try_publish_block(alice, "w", 0);
     }
     expect_code(err, BUS_EFULL);
     cr_expect_geq(test_now_ms() - start_ms, 99);
@@ -187,7 +194,7 @@ Test(slow, readers_let_a_patient_writer_wait)
     alice = must_open_with(&options);
     cr_assert_eq(pthread_create(&reader.thread, NULL, take_blocks, &reader), 0);
     for (int i = 0; i < 8; i++) {
-        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        publish_block(alice, 0);
     }
     must_publish(alice, "w", "last");
     pthread_join(reader.thread, NULL);
@@ -224,20 +231,23 @@ Test(slow, readers_do_not_hold_back_the_settlement_of_open_slots)
     must_close(&carol);
 }
 
+static struct bus_sub *subscribe_with_gaps(struct bus *bus)
+{
+    struct bus_sub_options options;
+    bus_sub_options_init(&options);
+    options.overflow = BUS_OVERFLOW_GAP;
+    return must_subscribe_with(bus, "alice/w", &options);
+}
+
 /* Who asked for gaps never holds anybody back, and is told exactly what is missing. */
 Test(slow, readers_that_asked_for_it_get_a_gap_instead)
 {
     struct bus *alice = must_open("alice");
     struct bus *bob = open_reader("bob");
-    struct bus_sub_options options;
-    static char block[BLOCK_BYTES];
+    struct bus_sub *sub = subscribe_with_gaps(bob);
     const uint64_t total = 200;
-    bus_sub_options_init(&options);
-    options.overflow = BUS_OVERFLOW_GAP;
-    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
     for (uint64_t number = 0; number < total; number++) {
-        memcpy(block, &number, sizeof number);
-        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        publish_block(alice, number);
         must_flush(alice);
     }
     uint64_t next = 0;
@@ -278,11 +288,9 @@ Test(slow, is_not_who_holds_many_messages)
     struct bus *bob = open_reader("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_msg *held[HELD];
-    static char block[BLOCK_BYTES];
     for (uint64_t number = 0; number < HELD; number++) {
         struct bus_error *error = NULL;
-        memcpy(block, &number, sizeof number);
-        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+        publish_block(alice, number);
         enum bus_err err = bus_sub_recv(sub, SOON_MS, &held[number], &error);
         expect_code_of(err, BUS_OK, &error);
     }
@@ -300,17 +308,13 @@ Test(slow, readers_cost_nobody_memory_without_bound)
 {
     struct bus *alice = must_open("alice");
     struct bus *bob = open_reader("bob");
-    struct bus_sub_options options;
-    static char block[BLOCK_BYTES];
-    bus_sub_options_init(&options);
-    options.overflow = BUS_OVERFLOW_GAP;
-    struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
+    struct bus_sub *sub = subscribe_with_gaps(bob);
     must_publish(alice, "w", "first");
     must_flush(alice);
     int64_t broker_before = test_resident_kib(stage.process.pid);
     int64_t ours_before = test_resident_kib(getpid());
-    for (int i = 0; i < 20000; i++) {
-        expect_code(bus_publish(alice, "w", block, sizeof block), BUS_OK);
+    for (uint64_t number = 0; number < 20000; number++) {
+        publish_block(alice, number);
     }
     must_flush(alice);
     /* Window and outbox are 65 MiB; a malloc that looks for mistakes keeps 256 MiB back. */

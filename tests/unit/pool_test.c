@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* pool_test.c -- objects stay where they are, under numbers that are used again. */
+#include "libbus/base/must.h"
 #include "libbus/base/pool.h"
 
 #include <criterion/criterion.h>
@@ -9,12 +10,26 @@ struct thing {
     uint32_t number;
 };
 
+static struct memory memory;
+static struct pool pool;
+
+static void begin(uint32_t limit, uint64_t bytes)
+{
+    memory_heap_init(&memory, bytes);
+    pool_init(&pool, &memory, sizeof(struct thing), limit);
+}
+
+static void end(void)
+{
+    pool_fini(&pool);
+    must(memory.bytes_used == 0);
+}
+
+TestSuite(pool, .fini = end);
+
 Test(pool, gives_zeroed_objects_that_stay_where_they_are)
 {
-    struct memory memory;
-    memory_heap_init(&memory, UINT64_MAX);
-    struct pool pool;
-    pool_init(&pool, &memory, sizeof(struct thing), 1000);
+    begin(1000, UINT64_MAX);
     struct thing *first = pool_take(&pool);
     first->number = 42;
     for (int i = 1; i < 1000; i++) {
@@ -31,16 +46,11 @@ Test(pool, gives_zeroed_objects_that_stay_where_they_are)
     struct thing *again = pool_take(&pool);
     cr_assert_eq(again, first);
     cr_assert_eq(again->number, 0);
-    pool_fini(&pool);
-    cr_assert_eq(memory.bytes_used, 0);
 }
 
 Test(pool, finds_nothing_under_numbers_that_were_never_given)
 {
-    struct memory memory;
-    memory_heap_init(&memory, UINT64_MAX);
-    struct pool pool;
-    pool_init(&pool, &memory, sizeof(struct thing), 10);
+    begin(10, UINT64_MAX);
     cr_assert_null(pool_find(&pool, 0));
     cr_assert_null(pool_find(&pool, 1));
     cr_assert_null(pool_find(&pool, UINT32_MAX));
@@ -48,26 +58,18 @@ Test(pool, finds_nothing_under_numbers_that_were_never_given)
     cr_assert_null(pool_find(&pool, one->id + 1));
     cr_assert_eq(pool_next(&pool, 0), one);
     cr_assert_null(pool_next(&pool, one->id));
-    pool_fini(&pool);
 }
 
 Test(pool, says_so_when_memory_is_short)
 {
-    struct memory memory;
-    memory_heap_init(&memory, 16);
-    struct pool pool;
-    pool_init(&pool, &memory, sizeof(struct thing), 10);
+    begin(10, 16);
     cr_assert_null(pool_take(&pool));
     cr_assert_not(pool_reserve(&pool));
-    pool_fini(&pool);
 }
 
 Test(pool, rebuilds_what_was_under_its_numbers)
 {
-    struct memory memory;
-    memory_heap_init(&memory, UINT64_MAX);
-    struct pool pool;
-    pool_init(&pool, &memory, sizeof(struct thing), 300);
+    begin(300, UINT64_MAX);
     cr_assert_null(pool_take_at(&pool, 0));
     cr_assert_null(pool_take_at(&pool, 301), "beyond the limit");
     struct thing *last = pool_take_at(&pool, 300);
@@ -82,6 +84,4 @@ Test(pool, rebuilds_what_was_under_its_numbers)
         cr_assert_eq(((struct thing *)pool_take(&pool))->id, id);
     cr_assert_null(pool_take(&pool), "all are in use");
     cr_assert_null(pool_take_at(&pool, 5));
-    pool_fini(&pool);
-    cr_assert_eq(memory.bytes_used, 0);
 }

@@ -19,6 +19,8 @@
  *   F                   all above is acknowledged
  *   f                   ... but the E above: an error is acknowledged by the next call to receive
  * Each process begins with  L PROCESS. */
+#include "tests/lib/party/rejoin.h"
+
 #include <bus/bus.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -328,21 +330,8 @@ static void read_to_the_end(unsigned writers)
 
 static void open_bus(const char *endpoint)
 {
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 200;
-    options.lost_after_ms = 2500;
-    options.reconnect_grace_ms = 2000;
-    options.broker_lost_ms = PATIENCE_MS;
-    options.send_timeout_ms = PATIENCE_MS;
     struct bus_error *error = NULL;
-    enum bus_err err;
-    while ((err = bus_open(endpoint, &options, PATIENCE_MS, &bus, &error)) == BUS_EDENIED &&
-           strcmp(bus_error_type(error), "errbus.name_taken") == 0) {
-        bus_error_unref(&error); /* the process before is not over yet */
-        (void)poll(NULL, 0, 50);
-    }
+    enum bus_err err = rejoin(endpoint, party, PATIENCE_MS, &bus, &error);
     if (err != BUS_OK)
         give_up("open", err, error);
 }
