@@ -154,9 +154,22 @@ void must_close(struct bus **bus)
     cr_assert_null(*bus);
 }
 
-void must_publish(struct bus *bus, const char *topic, const char *text)
+/* To be freed. */
+static char *format_text(const char *format, va_list args)
 {
+    char *text = NULL;
+    cr_assert_geq(vasprintf(&text, format, args), 0);
+    return text;
+}
+
+void must_publish(struct bus *bus, const char *topic, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = format_text(format, args);
+    va_end(args);
     expect_code(bus_publish(bus, topic, text, strlen(text)), BUS_OK);
+    free(text);
 }
 
 void must_flush(struct bus *bus)
@@ -225,14 +238,19 @@ static void take_value(struct bus_msg **msg, const char *topic, uint64_t seq, co
     bus_msg_free(msg);
 }
 
-void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *text)
+void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *format, ...)
 {
     struct bus_msg *msg = NULL;
     struct bus_error *error = NULL;
+    va_list args;
+    va_start(args, format);
+    char *text = format_text(format, args);
+    va_end(args);
     enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
     expect_code_of(err, BUS_OK, &error);
     expect_position(sub, topic, seq);
     take_value(&msg, topic, seq, text);
+    free(text);
 }
 
 /* The call ended with an error of this kind, for this slot. */

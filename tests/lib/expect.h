@@ -53,7 +53,8 @@ struct bus *must_open_frank(const char *party);
 struct bus *must_open_over(const struct relay *relay, const char *party, int disclosure);
 void must_close(struct bus **bus);
 
-void must_publish(struct bus *bus, const char *topic, const char *text);
+void must_publish(struct bus *bus, const char *topic, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void must_flush(struct bus *bus);
 struct bus_slot *must_reserve(struct bus *bus, const char *topic);
 void must_commit(struct bus_slot **slot, const char *text);
@@ -65,7 +66,8 @@ struct bus_sub *must_subscribe(struct bus *bus, const char *pattern);
 struct bus_sub *must_subscribe_with(struct bus *bus, const char *pattern,
                                     const struct bus_sub_options *options);
 
-void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *text);
+void expect_value(struct bus_sub *sub, const char *topic, uint64_t seq, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* The caller's to unref. */
 struct bus_error *expect_error(struct bus_sub *sub, const char *topic, uint64_t seq,
                                const char *kind);

@@ -536,7 +536,7 @@ Test(api, publishes_many_at_the_price_of_one)
     expect_code(bus_publish_many(alice, "w", values, MANY), BUS_OK);
     expect_code(bus_publish_many(alice, "w", values, 0), BUS_OK);
     for (size_t i = 0; i < MANY; i++) {
-        expect_value(sub, "alice/w", i, texts[i]);
+        expect_value(sub, "alice/w", i, "%s", texts[i]);
     }
     values[50].data = NULL;
     expect_code(bus_publish_many(alice, "w", values, MANY), BUS_EINVAL);
@@ -699,7 +699,7 @@ Test(api, matches_patterns_as_mqtt_does)
     struct bus *alice = must_open("alice");
     struct bus *bob = must_open("bob");
     for (size_t i = 0; i < 3; i++) {
-        must_publish(alice, names[i], names[i]);
+        must_publish(alice, names[i], "%s", names[i]);
     }
     must_flush(alice);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -304,8 +304,7 @@ Test(cut, does_not_end_what_the_command_line_prints)
     char value[32];
     cr_assert(process_start(&sub, argv, NULL));
     for (int i = 0; i < 6; i++) {
-        snprintf(value, sizeof value, "%d", i);
-        must_publish(alice, "w", value);
+        must_publish(alice, "w", "%d", i);
         snprintf(value, sizeof value, "alice/w %d %d", i, i);
         cr_assert(process_line(&sub, SOON_MS, &line), "%s", process_complained(&sub));
         cr_expect_str_eq(line, value);

@@ -13,9 +13,7 @@ TestSuite(descriptors, .init = revival_begin, .fini = revival_close, .timeout = 
 static void expect_values(struct bus_sub *sub, uint64_t first, int count)
 {
     for (int i = 0; i < count; i++) {
-        char text[16];
-        snprintf(text, sizeof text, "x-%d", i);
-        expect_value(sub, "alice/w", first + (uint64_t)i, text);
+        expect_value(sub, "alice/w", first + (uint64_t)i, "x-%d", i);
     }
 }
 

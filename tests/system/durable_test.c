@@ -20,9 +20,7 @@ static struct bus_sub *subscribe_as(struct bus *bus, const char *pattern, const 
 static void publish_numbers(struct bus *bus, int from, int to)
 {
     for (int i = from; i < to; i++) {
-        char value[32];
-        snprintf(value, sizeof value, "%d", i);
-        must_publish(bus, "w", value);
+        must_publish(bus, "w", "%d", i);
     }
     must_flush(bus);
 }
@@ -30,9 +28,7 @@ static void publish_numbers(struct bus *bus, int from, int to)
 static void expect_numbers(struct bus_sub *sub, int from, int to)
 {
     for (int i = from; i < to; i++) {
-        char value[32];
-        snprintf(value, sizeof value, "%d", i);
-        expect_value(sub, "alice/w", (uint64_t)i, value);
+        expect_value(sub, "alice/w", (uint64_t)i, "%d", i);
     }
 }
 

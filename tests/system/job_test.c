@@ -259,9 +259,7 @@ static struct bus_sub *subscribe_durably(struct bus *bus)
 static void publish_attempt(struct bus *alice, const char *attempt)
 {
     for (int i = 0; i < 3; i++) {
-        char value[32];
-        snprintf(value, sizeof value, "%s.%d", attempt, i);
-        must_publish(alice, "w", value);
+        must_publish(alice, "w", "%s.%d", attempt, i);
     }
     must_flush(alice);
 }

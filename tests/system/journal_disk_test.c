@@ -169,10 +169,8 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
     start_traced("inject=fdatasync:error=EIO:when=40+");
     struct bus *alice = open_quiet("alice");
     uint64_t acknowledged = 0;
-    char text[32];
     do {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)acknowledged);
-        must_publish(alice, "w", text);
+        must_publish(alice, "w", "%llu", (unsigned long long)acknowledged);
     } while (bus_flush(alice, AT_ONCE_MS) == BUS_OK && ++acknowledged < 1000);
     cr_assert_lt(acknowledged, 1000);
     cr_assert_gt(acknowledged, 5);
@@ -185,8 +183,7 @@ Test(journal_disk, ends_the_broker_in_words_when_a_sync_fails)
     struct bus *bob = must_open("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     for (uint64_t i = 0; i < acknowledged; i++) {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)i);
-        expect_value(sub, "alice/w", i, text);
+        expect_value(sub, "alice/w", i, "%llu", (unsigned long long)i);
     }
     bus_sub_close(&sub);
     must_close(&bob);
@@ -209,15 +206,13 @@ static void expect_told(struct bus_tap *tap, const char *name, const char *words
 static void expect_patience(const char *fault, const char *sentence)
 {
     enum { COUNT = 60 };
-    char text[32];
     start_traced(fault);
     struct bus *alice = open_quiet("alice");
     struct bus *bob = open_quiet("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     for (int i = 0; i < COUNT; i++) {
-        snprintf(text, sizeof text, "%d", i);
-        must_publish(alice, "w", text);
+        must_publish(alice, "w", "%d", i);
         must_flush(alice);
     }
     expect_complaint(sentence);
@@ -226,8 +221,7 @@ static void expect_patience(const char *fault, const char *sentence)
     expect_told(tap, "journal.well", "it can be written again: values are accepted again");
     bus_tap_close(&tap);
     for (int i = 0; i < COUNT; i++) {
-        snprintf(text, sizeof text, "%d", i);
-        expect_value(sub, "alice/w", (uint64_t)i, text);
+        expect_value(sub, "alice/w", (uint64_t)i, "%d", i);
     }
     bus_sub_close(&sub);
     must_close(&bob);

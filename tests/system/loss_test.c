@@ -23,10 +23,8 @@ static const char *const quick[] = {"reconnect_grace_ms=500", NULL};
 
 static void expect_losses(struct bus_sub *sub, uint64_t count, char *id, size_t id_bytes)
 {
-    char value[32];
     for (uint64_t seq = 0; seq < EARLIER; seq++) {
-        snprintf(value, sizeof value, "v-%d", (int)seq);
-        expect_value(sub, "alice/w", seq, value);
+        expect_value(sub, "alice/w", seq, "v-%d", (int)seq);
     }
     for (uint64_t seq = EARLIER; seq < EARLIER + count; seq++) {
         struct bus_error *error = expect_error(sub, "alice/w", seq, "party_lost");

@@ -116,7 +116,7 @@ static void go_on_with(const char *version)
     struct bus_error *error = expect_error(sub, "alice/w", 1, "application");
     cr_expect_str_eq(bus_error_message(error), "no room left");
     bus_error_unref(&error);
-    expect_value(sub, "alice/w", 2, large_text());
+    expect_value(sub, "alice/w", 2, "%s", large_text());
     expect_failed(sub, "alice/w", 3, "party_lost");
     expect_history();
     struct bus *alice = must_open("alice"); /* her next incarnation */

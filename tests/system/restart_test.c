@@ -60,9 +60,7 @@ Test(restart, gives_what_was_accepted_to_who_comes_later)
     start_broker("disk");
     struct bus *alice = revival_open_patient("alice");
     for (int i = 0; i < VALUES; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "value %d", i);
-        must_publish(alice, "w", text);
+        must_publish(alice, "w", "value %d", i);
     }
     must_flush(alice);
     revival_kill();
@@ -70,9 +68,7 @@ Test(restart, gives_what_was_accepted_to_who_comes_later)
     struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     for (int i = 0; i < VALUES; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "value %d", i);
-        expect_value(sub, "alice/w", (uint64_t)i, text);
+        expect_value(sub, "alice/w", (uint64_t)i, "value %d", i);
     }
     expect_nothing(bob, sub);
     bus_sub_close(&sub);
@@ -91,14 +87,10 @@ Test(restart, keeps_the_place_of_durable_readers)
     struct bus *bob = revival_open_patient("bob");
     struct bus_sub *sub = must_subscribe_with(bob, "alice/w", &options);
     for (int i = 0; i < 10; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "value %d", i);
-        must_publish(alice, "w", text);
+        must_publish(alice, "w", "value %d", i);
     }
     for (int i = 0; i < 4; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "value %d", i);
-        expect_value(sub, "alice/w", (uint64_t)i, text);
+        expect_value(sub, "alice/w", (uint64_t)i, "value %d", i);
     }
     must_flush(bob);
     bus_sub_close(&sub);
@@ -109,9 +101,7 @@ Test(restart, keeps_the_place_of_durable_readers)
     bob = revival_open_patient("bob");
     sub = must_subscribe_with(bob, "alice/w", &options);
     for (int i = 4; i < 10; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "value %d", i);
-        expect_value(sub, "alice/w", (uint64_t)i, text);
+        expect_value(sub, "alice/w", (uint64_t)i, "value %d", i);
     }
     bus_sub_close(&sub);
     must_close(&bob);
@@ -215,16 +205,13 @@ Test(restart, loses_nothing_however_often)
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     uint64_t seq = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        char text[32];
         for (int i = 0; i < EACH; i++) {
-            snprintf(text, sizeof text, "%d", round * EACH + i);
-            must_publish(alice, "w", text);
+            must_publish(alice, "w", "%d", round * EACH + i);
         }
         revival_kill();
         start_broker("process");
         for (int i = 0; i < EACH; i++, seq++) {
-            snprintf(text, sizeof text, "%llu", (unsigned long long)seq);
-            expect_value(sub, "alice/w", seq, text);
+            expect_value(sub, "alice/w", seq, "%llu", (unsigned long long)seq);
         }
     }
     bus_sub_close(&sub);
