@@ -28,6 +28,7 @@ void tally_init(struct tally *tally, const struct peer_work *work)
     *tally = (struct tally){.bytes = work->bytes,
                             .end = work->count > 0 ? work->count : UINT64_MAX,
                             .next_tell = work->is_told != 0 ? TELL_EVERY : UINT64_MAX,
+                            .told_every_ns = (int64_t)work->told_ns,
                             .samples_end = work->samples > 0 ? work->samples : UINT64_MAX,
                             .beside_bytes = work->beside};
 }
@@ -37,6 +38,25 @@ static void tell(struct tally *tally)
     printf("at %llu %lld\n", (unsigned long long)tally->count, (long long)test_now_ns());
     fflush(stdout);
     tally->next_tell = tally->count + TELL_EVERY;
+}
+
+static void take_sample(struct tally *tally, int64_t ns)
+{
+    if (tally->told_every_ns == 0) {
+        samples_add(&tally->samples, ns);
+        return;
+    }
+    printf("sample %lld\n", (long long)ns);
+    fflush(stdout);
+}
+
+static void tell_by_time(struct tally *tally)
+{
+    int64_t now_ns = test_now_ns();
+    if (now_ns >= tally->told_at_ns + tally->told_every_ns) {
+        tally->told_at_ns = now_ns;
+        tell(tally);
+    }
 }
 
 void tally_value(struct tally *tally, const void *value, size_t bytes)
@@ -52,12 +72,15 @@ void tally_value(struct tally *tally, const void *value, size_t bytes)
                   (unsigned long long)stamp.number, (unsigned long long)due);
     }
     if (stamp.sent_ns != 0) {
-        samples_add(&tally->samples, test_now_ns() - stamp.sent_ns);
+        take_sample(tally, test_now_ns() - stamp.sent_ns);
     }
     tally->beside_count += is_beside ? 1 : 0;
     tally->count += is_beside ? 0 : 1;
     if (tally->count >= tally->next_tell) {
         tell(tally);
+    }
+    if (tally->told_every_ns > 0) {
+        tell_by_time(tally);
     }
 }
 
@@ -227,7 +250,8 @@ static bool take_word(struct peer_work *work, const char *word)
                  {"stamp_ns", NULL, &work->stamp_ns},
                  {"samples", NULL, &work->samples},
                  {"beside", NULL, &work->beside},
-                 {"told", NULL, &work->is_told}};
+                 {"told", NULL, &work->is_told},
+                 {"told_ns", NULL, &work->told_ns}};
     size_t bytes = strcspn(word, "=");
     for (size_t i = 0; word[bytes] == '=' && i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i].name) != bytes || strncmp(names[i].name, word, bytes) != 0) {

@@ -35,6 +35,7 @@ struct peer_work {
     uint64_t samples;  /* a reader is content with these */
     uint64_t beside;   /* bytes of the values of another writer that come in between; 0: none */
     uint64_t is_told;  /* a reader says now and then how far it is */
+    uint64_t told_ns;  /* and how far it is once in this time, and each sample at once */
 };
 
 /* ---- what a reader counts -------------------------------------------------------------------- */
@@ -44,6 +45,8 @@ struct tally {
     uint64_t count;
     uint64_t end; /* of count; UINT64_MAX: none */
     uint64_t next_tell;
+    int64_t told_every_ns; /* 0: by count alone */
+    int64_t told_at_ns;
     uint64_t samples_end;
     uint64_t beside_bytes;
     uint64_t beside_count;

@@ -96,7 +96,7 @@ function shown(value, unit)
     machine = text("machine")
     commit = text("commit")
     at = number("at")
-    if (ratio[key] > 0 && question != "journal") {
+    if (ratio[key] > 0 && question != "journal" && question != "link") {
         peers = learn(peer_at, peers, peer_seen, system_name)
         has_ratio[question, what] = 1
     }
@@ -173,7 +173,7 @@ function judge(ask, ours, peer,    part, list, i, count, value)
             value = median_of(peer, 1) > 0 ? value / median_of(peer, 1) : 0
         if (value <= 0)
             continue
-        has = has (has == "" ? "" : "; ") (peer != "" ? sprintf("%.2f", value) : in_ms(value))
+        has = has (has == "" ? "" : "; ") (peer != "" ? sprintf("%.2f", value) : in_unit(value, part[3]))
         if (mark != "reached")
             mark = is_reached(value, part[1], part[2]) ? "reached" : "missed"
     }
@@ -181,9 +181,10 @@ function judge(ask, ours, peer,    part, list, i, count, value)
         has = "not measured"
 }
 
-function in_ms(us)
+# A figure that stands beside no peer: a time, or in the unit that is asked for.
+function in_unit(value, ask_unit)
 {
-    return sprintf("%.2f ms", us / 1000)
+    return ask_unit == "" ? sprintf("%.2f ms", value / 1000) : sprintf("%.2f %s", value, ask_unit)
 }
 
 function print_targets(    line, part, ask)
@@ -198,7 +199,7 @@ function print_targets(    line, part, ask)
         judge(ask, trimmed(part[3]), trimmed(part[4]))
         if (trimmed(part[4]) == "") {
             split(ask, part_of_ask, " ")
-            ask = part_of_ask[1] " " in_ms(part_of_ask[2])
+            ask = part_of_ask[1] " " in_unit(part_of_ask[2], part_of_ask[3])
         }
         printf "%-42s %12s %16s  %s\n", trimmed(part[1]), ask, has, mark
     }
@@ -433,7 +434,7 @@ END {
         print_durability()
         print_percentiles()
         for (i = 1; i <= questions; i++)
-            if (question_at[i] != "failures")
+            if (question_at[i] != "failures" && question_at[i] != "link")
                 print_bars(question_at[i])
         print_timelines()
         close(page "/plots")

@@ -19,10 +19,10 @@ expect() {
     }
 }
 
-# row QUESTION WHAT SYSTEM MEDIAN
+# row QUESTION WHAT SYSTEM MEDIAN [UNIT]
 row() {
-    printf '{"question":"%s","what":"%s","system":"%s","unit":"us","median":%s,"q1":1,"q3":3,"ratio":0,' \
-        "$1" "$2" "$3" "$4"
+    printf '{"question":"%s","what":"%s","system":"%s","unit":"%s","median":%s,"q1":1,"q3":3,"ratio":0,' \
+        "$1" "$2" "$3" "${5:-us}" "$4"
     printf '"runs":[1,2,3],"n":9,"machine":"one, two cores, three","commit":"c","at":1}\n'
 }
 
@@ -34,6 +34,7 @@ row() {
     row throughput '16 B' 'nats socket' 10
     row latency 'one way' errbus 300
     row kill 'all of it' errbus 4999
+    row link '64 KiB' 'errbus to raw' 0.34 x
     echo '{"percentiles":"latency","curve":"errbus","percent":50,"us":7}'
     echo '{"percentiles":"latency","curve":"errbus","percent":99,"us":9}'
     echo '{"percentiles":"latency","curve":"relay ipc","percent":50,"us":6}'
@@ -49,7 +50,9 @@ less is better | <= 0.25 | throughput; 16 B; errbus | throughput; 16 B; errbus m
 as much is not less | < 0.25 | throughput; 16 B; errbus | throughput; 16 B; errbus many
 a time | <= 5000 | kill; all of it; errbus |
 too long | <= 4998 | kill; all of it; errbus |
+a ratio of its own | >= 0.95 x | link; 64 KiB; errbus to raw |
 nobody asked | >= 1 | throughput; 16 B; errbus | throughput; 16 B; relay
+nor for this | >= 0.9 x | link; 1 MiB; errbus to raw |
 END
 awk -v table=1 -v targets="$folder/targets" -f "$source_dir/tests/lib/json.awk" \
     -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
@@ -61,6 +64,8 @@ expect "$folder/table" 'less is better <= 0.25 0.25 reached'
 expect "$folder/table" 'as much is not less < 0.25 0.25 missed'
 expect "$folder/table" 'a time <= 5.00 ms 5.00 ms reached'
 expect "$folder/table" 'too long <= 5.00 ms 5.00 ms missed'
+expect "$folder/table" 'a ratio of its own >= 0.95 x 0.34 x missed'
+expect "$folder/table" 'nor for this >= 0.90 x not measured'
 expect "$folder/table" 'nobody asked >= 1 not measured'
 
 awk -v page="$folder" -f "$source_dir/tests/lib/json.awk" \
