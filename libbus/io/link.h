@@ -21,8 +21,8 @@
 struct link;
 
 enum link_lane { LINK_CONTROL = 0, LINK_DATA = 1, LINK_LANE_COUNT = 2 };
-/* As many as a session tries before the broker has long called it lost: the oldest of them is the
- * one that the broker knows, and its closing would begin the grace. */
+/* A session tries fewer connections than this before the broker calls it lost.  The oldest one is
+ * the one that the broker knows: closing it would begin the grace. */
 enum { LINK_ASIDE_MAX = 8 };
 
 enum link_err {
@@ -45,12 +45,12 @@ enum link_fault {
 enum link_err link_open(struct link **out_link);
 void link_close(struct link **link, int64_t linger_ms);
 
-/* Closes what the lane had and begins to connect: asynchronous; until the other side answers,
- * nobody knows whether it is there. */
+/* Closes the lane's connection, and begins to make another.  It does not wait: only an answer shows
+ * that the other side is there. */
 enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint);
 void link_disconnect(struct link *link, enum link_lane lane);
-/* Puts what both lanes have aside: it stays open, is neither read nor written any more, and sends
- * what it was given.  Of more than LINK_ASIDE_MAX the oldest are closed. */
+/* Puts the connections of both lanes aside.  They stay open and send what they were given, but are
+ * neither read nor written any more.  Beyond LINK_ASIDE_MAX, the oldest are closed. */
 void link_put_aside(struct link *link);
 void link_close_aside(struct link *link);
 
@@ -66,31 +66,35 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
                            struct buffer **out_part);
 
-/* Waiting is three calls.  link_wait_begin() is made with the link, behind the last use of it:
- * whether there is something to do already; link_wait() then waits until something may be received,
- * a connection closed, room came (if wants_room), somebody called link_wake(), or timeout_ms passed
- * (-1: no limit).  link_wait_end() is made with the link again, whether it was waited or not:
- * out_closed[lane] says that the connection of this lane is known to have closed or failed since
- * the last call. */
+/* Waiting takes three calls.  The first and the last are made under the caller's lock.
+ *
+ * link_wait_begin(), after all other calls: whether there is something to do already.
+ *
+ * link_wait(): waits until a message may be received, a connection closed, there is room (if
+ * wants_room), somebody called link_wake(), or timeout_ms passed (-1: no limit).
+ *
+ * link_wait_end(), even if link_wait() was left out: out_closed[lane] says that the lane's
+ * connection closed or failed since the last call. */
 bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT]);
 void link_wait(struct link *link, int64_t timeout_ms);
 void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT]);
-/* How the connection ended that link_wait_end() last told of on this lane. */
+/* How the connection ended that link_wait_end() last reported on this lane. */
 enum link_fault link_fault(const struct link *link, enum link_lane lane);
 /* Whether something may be received now. */
 bool link_is_readable(struct link *link, enum link_lane lane);
 
-/* Data may be looked out for by another thread than the one in link_wait(), which leaves it alone
- * as long as it is lent, from now on even.  Who looks out polls this descriptor for POLLIN, behind
- * a link_receive() that found nothing or a link_wait_begin(); -1: there is no connection. */
+/* Lends the data lane to a thread that is not in link_wait(), or takes it back.  link_wait()
+ * ignores a lent lane, even if it waits already.  The other thread polls link_data_fd() for POLLIN,
+ * after a link_receive() that found nothing or after link_wait_begin(); -1: there is no
+ * connection. */
 void link_lend_data(struct link *link, bool is_lent);
 int link_data_fd(const struct link *link);
 /* Ends a link_wait() under way or the next one.  [any] [signal] */
 void link_wake(struct link *link);
 
-/* The host by which the lane's peer was reached put in place of the host '*' of a tcp endpoint:
- * with control at host h, port 1, the data endpoint of host '*' and port 2 is host h, port 2; all
- * others are copied.  false: no room. */
+/* Copies data_endpoint to out.  The host '*' of a tcp endpoint becomes the host of
+ * control_endpoint: with control at host h, port 1, the host '*' with port 2 becomes host h, port
+ * 2.  false: no room. */
 bool link_endpoint_resolve(const char *control_endpoint, const char *data_endpoint, char *out,
                            size_t room);
 

@@ -59,7 +59,7 @@ struct link {
     int data_fd;
     int lent_fd;      /* an epoll descriptor with data_fd in it, unless that is lent */
     unsigned uses;    /* without the lock: one thread at a time */
-    bool is_data_due; /* the queue was found empty, and what comes next is a sign */
+    bool is_data_due; /* the queue was found empty: the next packet sets data_fd */
     struct conn *conns[LINK_LANE_COUNT];
     struct conn *aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
     bool is_closed[LINK_LANE_COUNT];                     /* to be told by link_wait() */
@@ -81,12 +81,12 @@ static void take_sign(int fd)
     (void)!read(fd, &count, sizeof count); /* there may be none */
 }
 
-/* other_fd: is only looked at; -1: none. */
+/* Waits for either descriptor, and clears fd.  other_fd: -1: none. */
 static void wait_on(int fd, int other_fd, int64_t timeout_ms)
 {
     struct pollfd items[2] = {{.fd = fd, .events = POLLIN}, {.fd = other_fd, .events = POLLIN}};
     int limit_ms = timeout_ms < 0 ? -1 : timeout_ms > 60000 ? 60000 : (int)timeout_ms;
-    (void)poll(items, 2, limit_ms); /* interrupted: as woken */
+    (void)poll(items, 2, limit_ms); /* a signal counts as a wake */
     take_sign(fd);
 }
 
@@ -140,7 +140,7 @@ static void conn_free(struct conn *conn)
     free(conn);
 }
 
-/* The server has gone or does not want it any more; what it sent before still arrives. */
+/* The server closes the connection.  What it sent before still arrives. */
 static void conn_sever(struct conn *conn)
 {
     list_remove(&conn->link);
@@ -161,7 +161,7 @@ static void conn_let_go(struct conn **at)
         return;
     conn->owner = NULL;
     if (conn->server != NULL) {
-        /* If it cannot be told, silence will tell. */
+        /* Without memory for this, the server notices the silence. */
         (void)post(&conn->server->inbox, NULL, NULL, conn->id, conn->lane);
         wake(conn->server->wake_fd);
     }
@@ -299,7 +299,7 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
     return err;
 }
 
-/* Lock.  Whether a message is there; what comes once there was none is a sign. */
+/* With the lock.  Whether a message is there.  If none is there, the next one sets data_fd. */
 static bool lane_is_readable(struct link *link, enum link_lane lane)
 {
     bool has_packet = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
@@ -334,7 +334,7 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 
 bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 {
-    (void)wants_room; /* a send that found none has said so */
+    (void)wants_room; /* link_send() has asked for it */
     bool is_due = false;
     link->uses++;
     pthread_mutex_lock(&lock);
@@ -382,7 +382,7 @@ void link_lend_data(struct link *link, bool is_lent)
 {
     struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
     link->uses++;
-    (void)epoll_ctl(link->lent_fd, EPOLL_CTL_MOD, link->data_fd, &event); /* it is in there */
+    (void)epoll_ctl(link->lent_fd, EPOLL_CTL_MOD, link->data_fd, &event); /* it was added before */
 }
 
 int link_data_fd(const struct link *link)

@@ -30,27 +30,27 @@
 #include <zmq.h>
 
 enum {
-    DATA_SEND_QUEUE = 16, /* parts: the outbox is the queue, and this is beyond its reach */
+    DATA_SEND_QUEUE = 16, /* in parts; small, because the outbox is the queue */
     CONTROL_SEND_QUEUE = 1024,
-    RECEIVE_QUEUE = 4096, /* credit bounds it before */
+    RECEIVE_QUEUE = 4096, /* credit allows fewer */
     MONITOR_NAME_BYTES = 48,
     VALUE_ALIGN = 8, /* of buffers, see link.h */
     KEPT_PARTS = 8,  /* of data, see keep_part() */
     KEPT_BYTES_MAX = DEFAULT_BATCH_BYTES + PART_COPY_BYTES,
     RECONNECT_MS = 24 * 3600 * 1000,
-    /* libzmq ends the process when its own threads find no descriptors: see that there are some,
-       with room for what the host opens meanwhile. */
+    /* libzmq ends the process when its own threads find no free descriptor.  So that many must be
+     * free, which includes room for what the host opens meanwhile. */
     OPEN_DESCRIPTORS = 16,
     CONNECT_DESCRIPTORS = 8,
 };
-/* What is waited for: a wake, then of each lane the socket and the monitor. */
+/* What link_wait() polls: the wake, then of each lane the socket and the monitor. */
 enum {
     WAIT_WAKE,
     WAIT_SOCKETS,
     WAIT_MONITORS = WAIT_SOCKETS + LINK_LANE_COUNT,
     WAIT_ITEMS = WAIT_MONITORS + LINK_LANE_COUNT
 };
-/* Each of them means that the connection is over, or will not come to be, but for the first. */
+/* Each event but the first means that the connection is over, or cannot be made. */
 #define MONITOR_EVENTS                                                                             \
     (ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |                  \
@@ -63,7 +63,7 @@ struct connection {
     int monitor_fd;
     int lent_fd;           /* data: an epoll descriptor with fd in it, unless it is lent */
     bool is_made;          /* the transport said that it was connected */
-    bool is_broken;        /* to be reported; what has arrived may still be received before */
+    bool is_broken;        /* reported once all that has arrived is received */
     enum link_fault fault; /* why it is broken */
 };
 static const struct connection none = {.lent_fd = -1};
@@ -73,11 +73,11 @@ struct link {
     int wake_fd;
     uint64_t opened; /* connections so far: names of monitors */
     bool is_data_lent;
-    struct pollfd items[WAIT_ITEMS]; /* what link_wait() waits for; its own meanwhile */
-    bool has_timed_out;              /* ... and how that ended; link_wait()'s own, too */
+    struct pollfd items[WAIT_ITEMS]; /* what link_wait() polls; only it uses this meanwhile */
+    bool has_timed_out;              /* ... and how that ended; the same holds */
     struct buffer *kept[KEPT_PARTS]; /* NULL: none; the next one takes the place of kept[kept_at] */
     unsigned kept_at;
-    bool is_kept_new; /* one was kept since link_wait() last ended by its time */
+    bool is_kept_new;                        /* a part was kept since link_wait() last timed out */
     enum link_fault faults[LINK_LANE_COUNT]; /* of the connections that were last reported */
     struct connection connections[LINK_LANE_COUNT];
     struct connection aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
@@ -143,12 +143,12 @@ static void drop_kept(struct link *link)
         buffer_unref(&link->kept[i]);
 }
 
-/* libzmq takes the memory of each part from malloc, in a thread of its own, and the C library gives
- * what is free at the end of that thread's heap back to the system as soon as it is a batch's
- * worth: a page fault for most pages of each batch then, half of all that it costs a reader to
- * receive values of 4 KiB (bench/README.md).  With the last few batches still there, the next one
- * finds the place of one that went.  Beyond KEPT_BYTES_MAX a part raises the C library's own bounds
- * for that.  They go when nothing came for as long as link_wait() waits. */
+/* Keeps a reference of the last few batches, so that the next one finds the place of an earlier
+ * one. libzmq takes the memory of each part from malloc, in a thread of its own.  The C library
+ * gives free memory at the end of that thread's heap back to the system as soon as it is a batch's
+ * worth.  Then most pages of each batch cost a page fault, which is half of the cost of a reader of
+ * values of 4 KiB (bench/README.md).  A part above KEPT_BYTES_MAX needs no help: it raises the C
+ * library's own bounds. The kept parts go when link_wait() times out and nothing came. */
 static void keep_part(struct link *link, struct buffer *part)
 {
     if (part->bytes <= PART_COPY_BYTES || part->bytes > KEPT_BYTES_MAX)
@@ -223,8 +223,9 @@ static bool open_monitor(struct link *link, struct connection *connection)
            zmq_connect(connection->monitor, name) == 0;
 }
 
-/* What the first event that ends a connection says.  libzmq resolves a name before it has a socket:
- * a retry that nothing was closed for means that there was no address. */
+/* The fault that an event stands for, if it is the first to end a connection.  libzmq resolves a
+ * name before it makes a socket.  So a retry with nothing closed means that the host has no
+ * address. */
 static enum link_fault fault_of(const struct connection *connection, unsigned event)
 {
     switch (event) {
@@ -252,7 +253,8 @@ static void drain_monitor(struct connection *connection, enum link_lane lane)
     }
 }
 
-/* So that what a thread waits for can be changed while it waits. */
+/* Makes the epoll descriptor: a thread may wait for it while the other thread changes what is in
+ * it. */
 static bool open_lending(struct link *link, struct connection *connection)
 {
     struct epoll_event event = {.events = link->is_data_lent ? 0 : EPOLLIN};
@@ -372,7 +374,8 @@ static unsigned receive_message(void *socket, zmq_msg_t parts[LINK_LANE_COUNT], 
     return count;
 }
 
-/* What was received cannot be kept: to go on without it would break the order. */
+/* Drops a connection when there is no memory for a message: to go on without the message would
+ * break the order. */
 static enum link_err drop_connection(struct connection *connection)
 {
     disconnect(connection, 0);
@@ -412,7 +415,8 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Broken, and nothing more to receive.  Reported once: the connection is closed by that. */
+/* Whether a connection is broken and has nothing more to receive.  Closes it, so that it is
+ * reported once. */
 static bool take_closed(struct connection *connection, enum link_fault *out_fault)
 {
     if (!connection->is_broken ||
@@ -431,7 +435,7 @@ static bool is_any_broken(const struct link *link)
     return is_broken;
 }
 
-/* Whether a turn would find something to do: then there is no need to wait. */
+/* Whether there is something to receive or to send already. */
 static bool is_any_ready(const struct link *link, const bool wants_room[LINK_LANE_COUNT])
 {
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
@@ -466,7 +470,7 @@ void link_wait(struct link *link, int64_t timeout_ms)
         return;
     uint64_t wakes;
     if (read(link->wake_fd, &wakes, sizeof wakes) < 0)
-        return; /* it was read before: nothing was missed */
+        return; /* it was read already */
 }
 
 void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
@@ -500,7 +504,7 @@ void link_lend_data(struct link *link, bool is_lent)
     if (link->is_data_lent == is_lent)
         return;
     link->is_data_lent = is_lent;
-    /* It is in there; if it could not be changed, it would be looked out for twice. */
+    /* The descriptor was added before.  If the change failed, both threads would wait for it. */
     if (connection->socket != NULL)
         (void)epoll_ctl(connection->lent_fd, EPOLL_CTL_MOD, connection->fd, &event);
 }
@@ -515,5 +519,5 @@ void link_wake(struct link *link)
 {
     uint64_t one = 1;
     if (write(link->wake_fd, &one, sizeof one) < 0)
-        return; /* full: it is readable as it is */
+        return; /* the counter is full, and so readable */
 }

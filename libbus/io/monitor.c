@@ -34,5 +34,5 @@ void monitor_give_room(int fd)
     int room = MONITOR_ROOM_BYTES;
     socklen_t bytes = sizeof domain;
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX)
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* cut, never refused */
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room); /* the kernel may cut it */
 }

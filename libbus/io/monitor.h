@@ -14,16 +14,16 @@ struct monitor_event {
 /* Takes the next event, never waits.  false: there is none. */
 bool monitor_read(void *monitor, struct monitor_event *out_event);
 
-/* What a connection within the machine (ipc) may have on its way, in bytes: the kernel counts what
- * they take of its memory, a quarter more for a batch.  With the 208 KiB that it gives by itself a
- * batch does not fit behind another one: whoever sends is woken for each part of one that is read,
- * and what is behind its own stream of 4 KiB waited for 7 ms at p99, and for 1.5 with this
- * (bench/README.md, "Behind one's own bulk").  Half of it was too little. */
+/* How many bytes a connection within the machine (ipc) may have under way.  The kernel counts the
+ * memory that they take, for a batch a quarter more.  Its default is 208 KiB, so that a second
+ * batch does not fit behind the first.  Then each part that is read wakes the sender, and an error
+ * behind many small values waits several times longer (bench/README.md, "Behind one's own bulk").
+ * Half of this size was too little. */
 #define MONITOR_ROOM_BYTES (1024 * 1024)
 
-/* Gives it that much room, or what net.core.wmem_max allows; not if it is no such connection.  For
- * a descriptor that an event told of: if it is closed by now, nothing is done, and if it became
- * another one of that kind, no harm. */
+/* Gives a connection within the machine that much room, or what net.core.wmem_max allows.  It
+ * leaves other connections as they are.  fd comes from an event.  If it is closed by now, the call
+ * does nothing; if it has become another such connection, the room does no harm. */
 void monitor_give_room(int fd);
 
 #endif

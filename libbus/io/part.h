@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <zmq.h>
 
-/* Up to here a copy is cheaper than a reference.  It is also what libzmq reads at a time: smaller
- * parts that it received share one such block, and keeping one of them would keep the block. */
+/* Up to this size a copy is cheaper than a reference.  libzmq reads blocks of this size: smaller
+ * parts share one, and a reference to one of them would keep the whole block. */
 enum { PART_COPY_BYTES = 8 * 1024 };
 
 /* Makes a buffer of a message, with data aligned to align bytes.  libzmq aligns nothing: bytes on

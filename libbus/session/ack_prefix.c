@@ -82,7 +82,7 @@ static bool find_index(const struct ack_prefix *prefix, uint64_t seq, uint32_t *
     return low < prefix->count && seq_at(prefix, low) == seq;
 }
 
-/* What is done with leaves the front of the ring. */
+/* Removes the acknowledged slots from the front of the ring. */
 static void pop_done(struct ack_prefix *prefix)
 {
     while (prefix->count > 0 && (*entry_at(prefix, 0) & DONE_MARK) != 0) {
@@ -128,7 +128,7 @@ void ack_prefix_return(struct ack_prefix *prefix, uint64_t seq)
     uint32_t index;
     if (!find_index(prefix, seq, &index))
         return;
-    /* What lies behind it matters no more; the slot itself stays as the end of the ring. */
+    /* Nothing behind this slot counts any more.  The slot itself stays as the end of the ring. */
     *entry_at(prefix, index) = seq;
     prefix->count = index + 1;
     prefix->is_stopped = true;

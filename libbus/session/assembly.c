@@ -48,7 +48,7 @@ static void begin_value(struct assembly *assembly, const struct frame *frame, ui
                                   .total_bytes = total_bytes};
 }
 
-/* The chunk in a frame; false: it is none, or not one that may begin a value. */
+/* Decodes the chunk in a frame; false: the frame has none, or one that may not begin a value. */
 static bool read_chunk(const struct assembly *assembly, const struct frame *frame,
                        uint64_t value_bytes_max, struct frame_chunk *chunk)
 {
@@ -57,7 +57,7 @@ static bool read_chunk(const struct assembly *assembly, const struct frame *fram
     return is_of(assembly, frame) || (chunk->offset == 0 && chunk->total_bytes <= value_bytes_max);
 }
 
-/* What is new in a chunk of the value under way; false: it does not fit. */
+/* The bytes of a chunk that did not come before; false: it does not fit the value under way. */
 static bool fresh_of(const struct assembly *assembly, const struct frame *frame,
                      const struct frame_chunk *chunk, struct span *out_fresh)
 {

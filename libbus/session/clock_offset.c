@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Quartz in ordinary machines stays within 100 ppm of another. */
+/* The clocks of ordinary machines drift apart by at most 100 ppm. */
 enum { DRIFT_DIVISOR = 10000 };
 
 static uint64_t uncertainty(const struct clock_offset *clock, int64_t now_ns)
@@ -13,12 +13,12 @@ static uint64_t uncertainty(const struct clock_offset *clock, int64_t now_ns)
     return (uint64_t)clock->half_ns + age / DRIFT_DIVISOR;
 }
 
-/* Whether a sample and the one that is kept, each within what it may be wrong by, agree. */
+/* Whether a new sample and the kept one agree within their errors. */
 static bool may_both_hold(const struct clock_offset *clock, uint64_t offset_ns, uint64_t half_ns,
                           int64_t now_ns)
 {
     uint64_t slack_ns = half_ns + uncertainty(clock, now_ns);
-    uint64_t ahead_ns = offset_ns - clock->offset_ns; /* modulo 2^64: behind is a great number */
+    uint64_t ahead_ns = offset_ns - clock->offset_ns; /* modulo 2^64: large if it is behind */
     return ahead_ns <= slack_ns || 0 - ahead_ns <= slack_ns;
 }
 

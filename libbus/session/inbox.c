@@ -7,8 +7,8 @@
 
 enum { RING_ROOM_MIN = 8, VALUE_ALIGN = 8 };
 
-/* The broker sends less than a window ahead of what was taken, and one batch in any case.  What is
- * far beyond that is not kept: it would be a broker that does not count. */
+/* The broker may send one window ahead of what was taken, and always one batch.  A broker that
+ * sends WINDOW_SLACK times that does not count, and breaks the protocol. */
 enum { WINDOW_SLACK = 4 };
 
 void inbox_init(struct inbox *inbox, struct memory *memory, struct known_topics *topics)
@@ -100,8 +100,7 @@ struct inbox_stream *inbox_stream_find(const struct inbox *inbox, const struct i
     return id_map_get(&sub->streams, topic, &id) ? pool_find(&inbox->streams, id) : NULL;
 }
 
-/* The stream of a topic, made if it is new.  Errors: CODE_ENOMEM; CODE_EPROTO: nobody said what
- * the topic's number stands for. */
+/* Finds the stream of a topic, or makes it.  Errors: CODE_ENOMEM. */
 static enum wire_code stream_open(struct inbox *inbox, struct inbox_sub *sub, uint32_t topic,
                                   struct inbox_stream **out_stream)
 {
@@ -144,8 +143,8 @@ static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
     };
 }
 
-/* Of slots that stand before all others, under numbers of their own.  It comes again with each
- * connection, until it is acknowledged. */
+/* A gap of earlier attempts.  Its slots stand before all others and have numbers of their own.  The
+ * broker sends it on each connection until it is acknowledged. */
 static void past_in(struct inbox_sub *sub, struct inbox_stream *stream, const struct frame *frame,
                     uint64_t count)
 {
@@ -185,7 +184,7 @@ static enum wire_code gap_in(struct inbox_sub *sub, struct inbox_stream *stream,
     return CODE_OK;
 }
 
-/* The ready item's value lies in a buffer of its own. */
+/* Gives the ready item a value that lies in a buffer of its own. */
 static void put_value(struct inbox_sub *sub, struct buffer *value)
 {
     sub->ready_value = value;
@@ -193,7 +192,8 @@ static void put_value(struct inbox_sub *sub, struct buffer *value)
     sub->ready.value = buffer_span(value);
 }
 
-/* A chunk as it came.  Behind a part of it that came before, it is not aligned, and is copied. */
+/* Hands a chunk out as it came.  If its first bytes came before, the others may not be aligned:
+ * they are copied. */
 static enum wire_code piece_in(const struct inbox *inbox, struct inbox_sub *sub,
                                struct inbox_stream *stream, const struct frame *frame)
 {
@@ -211,7 +211,7 @@ static enum wire_code piece_in(const struct inbox *inbox, struct inbox_sub *sub,
     if ((uintptr_t)piece.bytes.data % VALUE_ALIGN != 0) {
         copy = buffer_copy(piece.bytes);
         if (copy == NULL) {
-            stream->assembly = before; /* has no buffer */
+            stream->assembly = before; /* a value in pieces has no buffer */
             return CODE_ENOMEM;
         }
     }
@@ -226,7 +226,7 @@ static enum wire_code piece_in(const struct inbox *inbox, struct inbox_sub *sub,
     return CODE_OK;
 }
 
-/* A value of one chunk need not be put together. */
+/* Whether the chunk is a whole value: such a value need not be put together. */
 static bool is_all(const struct inbox_stream *stream, const struct frame *frame)
 {
     struct frame_chunk chunk;
@@ -247,7 +247,7 @@ static enum wire_code chunk_in(struct inbox *inbox, struct inbox_sub *sub,
         make_ready(sub, stream, frame, SESSION_ITEM_VALUE);
         put_value(sub, assembly_take(&stream->assembly));
         break;
-    case ASSEMBLY_NO_MEMORY: return CODE_ENOMEM; /* to leave it out would be to lose it */
+    case ASSEMBLY_NO_MEMORY: return CODE_ENOMEM; /* without this chunk the value is lost */
     }
     stream->next_seq = frame->seq + 1;
     return CODE_OK;
@@ -259,7 +259,7 @@ static void count_taken(const struct inbox *inbox, struct inbox_sub *sub, uint64
         sub->taken += bytes;
 }
 
-/* The values that were not received before. */
+/* Makes the values of a frame ready that did not come before. */
 static void values_in(const struct inbox *inbox, struct inbox_sub *sub, struct inbox_stream *stream,
                       const struct frame *frame)
 {
@@ -302,7 +302,7 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     }
     if (kind == FRAME_GAP)
         return gap_in(sub, stream, frame);
-    if (sub->is_shared) /* what was given before may be given again, and was not received */
+    if (sub->is_shared) /* tasks come in any order, and may come again */
         stream->is_started = false;
     if (stream->is_started && frame->seq + frame->more < stream->next_seq)
         return CODE_OK;
@@ -366,7 +366,7 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub)
         if (err != WIRE_OK)
             return CODE_EPROTO;
         enum wire_code code = frame_in(inbox, sub, &frame);
-        if (code != CODE_OK) { /* the same frame again, when there is memory */
+        if (code != CODE_OK) { /* the next look reads the same frame again */
             sub->reader = before;
             return code == CODE_EFULL ? CODE_EPROTO : code;
         }
@@ -389,12 +389,12 @@ enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct 
     sub->received += bytes;
     sub->count += 1;
     *batch_at(sub, sub->count - 1) = (struct inbox_batch){*part, inbox->connection};
-    inbox->recent = sub; /* the next to be asked for, most likely */
+    inbox->recent = sub; /* most likely, the application asks for this one next */
     *part = NULL;
     return CODE_OK;
 }
 
-/* Moves the ready item behind its first so many values; false: there are no more. */
+/* Removes the first count values of the ready item; false: no value is left. */
 static bool pass_values(struct session_item *ready, uint32_t count)
 {
     if (ready->kind != SESSION_ITEM_VALUE || ready->count == count)
@@ -412,10 +412,11 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
     if (!sub->is_ready)
         return CODE_ETIMEDOUT;
     struct inbox_stream *stream = sub->ready_stream;
-    uint32_t count = 1; /* of a gap the last alone is handed out */
+    uint32_t count = 1; /* of a gap, only the last slot is acknowledged */
     if (sub->ready.kind == SESSION_ITEM_VALUE)
         count = sub->ready.count < values_max ? (uint32_t)sub->ready.count : values_max;
-    /* None of the slots here, or not all of one; a task is not acknowledged in order. */
+    /* A PAST item has no slot of this attempt, and a PIECE is no whole slot.  Tasks are not
+     * acknowledged in order. */
     bool is_apart = sub->ready.kind == SESSION_ITEM_PAST || sub->ready.kind == SESSION_ITEM_PIECE ||
                     sub->is_shared;
     if (!is_apart && !ack_prefix_reserve(&stream->acks, inbox->memory, count))
@@ -441,14 +442,14 @@ enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t v
 
 /* ---- a new connection ------------------------------------------------------------------------ */
 
-/* Where a stream is behind this frame, which lies unread. */
+/* Moves the position of a stream behind this frame, which is unread. */
 static enum wire_code position_frame(struct inbox *inbox, struct inbox_sub *sub,
                                      const struct frame *frame)
 {
     unsigned kind = frame->flags & FRAME_KIND_MASK;
     if (kind == FRAME_TOPIC || kind == FRAME_RESERVE ||
         frame->seq + frame->more >= ACK_PREFIX_SEQ_MAX)
-        return CODE_OK; /* told when it is looked up */
+        return CODE_OK; /* it has no position; inbox_look() reports a wrong one */
     struct inbox_stream *stream;
     enum wire_code code = stream_open(inbox, sub, frame->topic, &stream);
     if (code != CODE_OK)
@@ -509,7 +510,8 @@ enum wire_code inbox_positions(struct inbox *inbox)
     return CODE_OK;
 }
 
-/* Tasks that were not handed out: the broker is told of none, and sends them again. */
+/* Drops the tasks that were not handed out.  The client does not name them to the broker, which
+ * therefore sends them again. */
 static void drop_unread(struct inbox_sub *sub)
 {
     buffer_unref(&sub->ready_value);

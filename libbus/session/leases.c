@@ -73,7 +73,7 @@ void leases_settle(struct leases *leases, struct lease *lease, enum lease_end en
 {
     must(lease->state == LEASE_HELD);
     list_remove(&lease->link);
-    if (lease->is_over) { /* nobody asks */
+    if (lease->is_over) { /* the broker wants no TASK */
         lease_free(leases, lease);
         return;
     }
@@ -107,7 +107,7 @@ bool leases_reached(const struct leases *leases, uint64_t settled)
 {
     struct list *link = leases->due.next;
     if (link != &leases->due && LIST_OWNER(link, struct lease, link)->settled <= settled)
-        return false; /* the oldest of those that are due */
+        return false; /* this is the oldest in due */
     for (link = leases->said.next; link != &leases->said; link = link->next)
         if (LIST_OWNER(link, struct lease, link)->settled <= settled)
             return false;

@@ -70,7 +70,7 @@ static void seal(struct outbox *outbox)
     outbox->open_frames = 0;
 }
 
-/* What a batch may grow to with a frame of so many bytes. */
+/* The size to which a batch with such a frame may grow. */
 static inline size_t most_for(size_t frame_bytes, uint64_t batch_bytes)
 {
     return frame_bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BATCH_BYTES : (size_t)batch_bytes;
@@ -98,7 +98,8 @@ static bool open_batch(struct outbox *outbox, size_t frame_bytes)
     return true;
 }
 
-/* A batch begins small, for most are, and moves to a larger buffer as it grows. */
+/* A batch begins in a small buffer, because most batches stay small.  As it grows, it moves to a
+ * larger one. */
 static bool grow_open(struct outbox *outbox, size_t frame_bytes)
 {
     struct buffer *grown = spares_take(outbox->spares, outbox->open->bytes + frame_bytes);
@@ -121,8 +122,8 @@ static bool make_room(struct outbox *outbox, size_t frame_bytes, size_t most)
            grow_open(outbox, frame_bytes);
 }
 
-/* How many bytes of values may join a frame that is written at offset: as many as a frame may hold,
- * the batch, and the buffer as it is.  A larger buffer is made with the next frame. */
+/* How many bytes of values may join a frame at this offset.  Three limits hold: of a frame, of the
+ * batch, and of the buffer as it is.  Only a new frame gets a larger buffer. */
 static size_t joining_room(const struct outbox *outbox, const struct frame *frame, size_t offset,
                            uint64_t batch_bytes)
 {
@@ -154,7 +155,7 @@ bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t ba
                              .offset = open->bytes,
                              .next_seq = frame->seq + 1,
                              .joining_room = joining_room(outbox, frame, open->bytes, batch_bytes)};
-    outbox->tail.frame.value.data = NULL; /* the caller's */
+    outbox->tail.frame.value.data = NULL; /* it is the caller's memory */
     frame_value_write(open->data + open->bytes + FRAME_HEADER_BYTES, frame->value);
     open->bytes += bytes;
     outbox->bytes += bytes;
@@ -163,7 +164,7 @@ bool outbox_append(struct outbox *outbox, const struct frame *frame, uint64_t ba
     return true;
 }
 
-/* How many of these lie one behind the other, as they would in a frame. */
+/* How many of these values lie in memory one behind the other, as in a frame. */
 static size_t count_together(const struct span *values, size_t count)
 {
     size_t together = 1;
@@ -212,7 +213,7 @@ struct outbox_point outbox_point(const struct outbox *outbox)
 void outbox_back(struct outbox *outbox, struct outbox_point point)
 {
     must(outbox->sent_count <= point.count);
-    /* The batch that was open then may have been sealed since: it is the first one too many. */
+    /* The batch that was open at the point may have been sealed since: then it opens again. */
     while (outbox->count > point.count) {
         if (outbox->open != NULL)
             spares_give(outbox->spares, &outbox->open);

@@ -16,7 +16,7 @@ void pace_init(struct pace *pace, uint64_t bytes_max)
     pace->bytes = small(pace);
 }
 
-/* One at a time; the answer to one may never come, for its slot may be retracted. */
+/* Times one piece at a time.  Its answer may never come, because its slot may be retracted. */
 void pace_sent(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t end, int64_t now_ns)
 {
     if (pace->is_timed && now_ns - pace->sent_ns < PACE_SOON_NS)

@@ -22,9 +22,8 @@ static struct span keep_text(struct session *session, struct span text, size_t *
     return kept;
 }
 
-/* A broker that has nothing else to say answers beats alone.  So a client must beat more often than
- * it loses patience: four beats fit into broker_lost_ms.  After two missed beats there is still
- * time to try another connection. */
+/* A broker that has nothing to send only answers beats.  So four beats fit into broker_lost_ms:
+ * after two missed beats there is still time to try another connection. */
 static int64_t own_heartbeat_ms(const struct session_options *options)
 {
     int64_t most_ms = options->broker_lost_ms / 4;
@@ -73,7 +72,7 @@ static void init_leaves(struct session *session)
     list_init(&session->closing);
 }
 
-/* What must not fail later. */
+/* Reserves what must not fail later. */
 static bool reserve(struct session *session)
 {
     session->stage = memory_take(session->memory, LIMIT_CONTROL_BYTES);

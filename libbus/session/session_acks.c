@@ -80,7 +80,7 @@ void session_ack_range(struct session *session, uint32_t number, uint32_t topic,
         make_dirty(session, sub, stream);
 }
 
-/* Any acknowledgement of the topic says it, even of none of its slots. */
+/* Any ACK of the topic acknowledges the PAST item, even an ACK of no slot. */
 void session_ack_past(struct session *session, uint32_t number, uint32_t topic)
 {
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
@@ -168,8 +168,8 @@ bool acks_say_all(struct session *session, uint64_t after_upload)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* UNSUBSCRIBE behind the last acknowledgements; false: it has to wait.  One that was refused a
- * pattern stays for whoever reads it, to be told so. */
+/* Sends UNSUBSCRIBE behind the last acknowledgements; false: it has to wait.  A subscription whose
+ * pattern was refused stays until its reader closes it: the reader is told of the refusal. */
 static bool close_sub(struct session *session, struct inbox_sub *sub)
 {
     if (!uploads_reached(&session->uploads, sub->close_after_upload))
@@ -318,7 +318,7 @@ void acks_rewind(struct session *session)
             make_dirty(session, stream->sub, stream);
 }
 
-/* What is done with is to be told, for people to see. */
+/* Whether an ACK of a subscription that is not durable is due: it shows the lag in the status. */
 static bool is_lag_due(const struct inbox_sub *sub)
 {
     return !sub->is_durable && !list_is_empty(&sub->dirty) &&
@@ -356,7 +356,7 @@ static bool sub_message(struct inbox_sub *sub, struct msg *out)
     }
     if (!is_lag_due(sub))
         return false;
-    sub->is_lag_due = true; /* until all is told */
+    sub->is_lag_due = true; /* until every dirty stream is told */
     struct inbox_stream *stream = stream_of(sub->dirty.next);
     out->type = MSG_ACK;
     out->as.ack = (struct msg_ack){

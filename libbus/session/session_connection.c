@@ -45,8 +45,8 @@ void session_finish(struct session *session, enum wire_code code, struct span er
 {
     if (session->phase == PHASE_OVER)
         return;
-    (void)once_end(&session->once, code, error);   /* a cause that came before stands */
-    (void)phase_move(&session->phase, PHASE_ENDS); /* from everywhere */
+    (void)once_end(&session->once, code, error);   /* an earlier cause stands */
+    (void)phase_move(&session->phase, PHASE_ENDS); /* every phase allows it */
     session->action = SESSION_DISCONNECT;
     session->stage_bytes = 0;
     session->news.is_state = true;
@@ -97,7 +97,7 @@ void session_lose_link(struct session *session)
     session->retry_ns = later_ns(session->attempt_ns, session->backoff_ns);
     if (session->phase != PHASE_UP)
         session->backoff_ns = longer_backoff_ns(session);
-    (void)phase_move(&session->phase, PHASE_CLOSES); /* OVER was seen above */
+    (void)phase_move(&session->phase, PHASE_CLOSES); /* the phase is not OVER: see above */
     session->action = SESSION_NOTHING;
     session->news.is_state = true;
     if (session->retry_ns <= session->now_ns)
@@ -131,8 +131,8 @@ bool session_has_action(const struct session *session)
     return session->action != SESSION_NOTHING;
 }
 
-/* The link may be fine: it may be slow, or this process may be.  If the old link closed at once,
- * the broker would start our grace before it sees us on the next link. */
+/* The old link may only be slow, as may this process.  If the old link closed at once, the broker
+ * would start our grace before it sees us on the next link. */
 bool session_keeps_link(const struct session *session)
 {
     return session->token != 0 && !session->is_bye_said && !session->options.is_guard;

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* What a PIECE takes beside its bytes. */
+/* The size of a PIECE without its bytes, at most. */
 enum { PIECE_SLACK_BYTES = 64 };
 
 static struct span keep(char *room, size_t room_bytes, struct span text)
@@ -67,7 +67,7 @@ void session_piece(struct session *session, struct span bytes, bool is_last)
     must(session->part == NULL && (is_last || bytes.bytes == LIMIT_ATTACHMENT_PIECE_BYTES));
     session->part = spares_take(&session->spares, bytes.bytes + PIECE_SLACK_BYTES);
     if (session->part == NULL) {
-        session_lose_link(session); /* no memory: again on the next one */
+        session_lose_link(session); /* no memory: the next connection sends it again */
         return;
     }
     must(msg_encode(&msg, session->part->data, session->part->room, &written) == WIRE_OK);
@@ -115,7 +115,7 @@ void courier_brought_in(struct session *session, const struct msg_brought *broug
     if (is_over) {
         courier->bring.code = (enum wire_code)brought->code;
         courier->bring.is_on = false;
-        courier->bring.kept = courier->bring.sent; /* nothing of it is waited for */
+        courier->bring.kept = courier->bring.sent; /* no answer to a piece is due any more */
     }
     session->news.is_status = true;
 }
@@ -142,7 +142,7 @@ void session_fetch(struct session *session, const struct session_attachment *att
     courier->fetch.code = CODE_ETIMEDOUT;
 }
 
-/* All that was under way is here: the rest is asked for, or that was all. */
+/* Asks for the rest once all pieces under way have come. */
 static void ask_for_rest(struct session *session)
 {
     struct session_courier *courier = &session->courier;
@@ -155,7 +155,7 @@ static void ask_for_rest(struct session *session)
 bool session_fetch_take(struct session *session, struct span *out_bytes)
 {
     struct session_courier *courier = &session->courier;
-    if (courier->fetch.at > 0) /* the one that was lent */
+    if (courier->fetch.at > 0) /* the piece that was lent before */
         buffer_unref(&courier->fetch.parts[courier->fetch.at - 1]);
     if (courier->fetch.at == courier->fetch.count) {
         courier->fetch.at = courier->fetch.count = 0;
@@ -185,7 +185,7 @@ static void finish_fetch(struct session *session, enum wire_code code)
     session->news.is_status = true;
 }
 
-/* Whether this answers what is asked. */
+/* Whether this answers the FETCH under way. */
 static bool is_asked(struct session *session, uint64_t request)
 {
     const struct session_courier *courier = &session->courier;
@@ -214,7 +214,7 @@ void courier_fetched_in(struct session *session, const struct msg_fetched *fetch
     if (fetched->count == 0)
         finish_fetch(session, CODE_OK);
     else
-        ask_for_rest(session); /* its bytes may have been faster */
+        ask_for_rest(session); /* its pieces may have come before it */
 }
 
 void courier_done_in(struct session *session, const struct msg_job_done *done)
@@ -244,7 +244,7 @@ void courier_piece_in(struct session *session, struct buffer **part)
     const struct msg_fetched_piece *piece = &msg.as.fetched_piece;
     session->data_received += piece->bytes.bytes;
     if (piece->request < courier->fetch.request || !courier->fetch.is_on)
-        return; /* of what was given up */
+        return; /* a piece of a fetch that was given up */
     if (piece->request > courier->fetch.request || piece->offset != courier->fetch.next ||
         courier->fetch.count == SESSION_FETCHED_MAX) {
         session_break(session, "a piece of an attachment that was not asked for");

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* What in this WELCOME breaks the protocol, or NULL. */
+/* How this WELCOME breaks the protocol; NULL: it does not. */
 static const char *welcome_complaint(const struct session *session,
                                      const struct msg_welcome *welcome)
 {
@@ -36,7 +36,7 @@ static const char *welcome_complaint(const struct session *session,
     return NULL;
 }
 
-/* What the broker has is dropped, the rest is to be said again.  false: it says that it has more
+/* Drops what the broker has, and prepares the rest to be sent again.  false: the broker claims more
  * than it was sent. */
 static bool rewind_writing(struct session *session, const struct msg_welcome *welcome)
 {
@@ -67,7 +67,7 @@ static enum wire_code rewind_reading(struct session *session)
     return inbox_positions(&session->inbox);
 }
 
-/* When this connection is given up if ATTACHED did not come. */
+/* When the session gives this connection up without ATTACHED. */
 static int64_t attach_by_ns(const struct session *session)
 {
     return session->now_ns +
@@ -119,18 +119,18 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
 
 static void stand(struct session *session)
 {
-    (void)phase_move(&session->phase, PHASE_ATTACHED); /* from ATTACH alone, see the callers */
+    (void)phase_move(&session->phase, PHASE_ATTACHED); /* the callers checked the phase */
     session->is_welcome = true;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
     session->given_up = 0;
     session->alive_ns = session->now_ns;
     session->beat_ns = session->now_ns;
     session->news.is_state = true;
-    session->news.is_accepted = true; /* marks that WELCOME covers are reached now */
+    session->news.is_accepted = true; /* WELCOME may have reached marks */
     session->news.is_credit = true;
 }
 
-/* An observer with a data channel: it stands when both do. */
+/* A courier is an observer with a data channel.  It is up when both channels are. */
 static void welcome_courier(struct session *session, const struct msg_welcome *welcome)
 {
     courier_rewind(session);
@@ -140,7 +140,7 @@ static void welcome_courier(struct session *session, const struct msg_welcome *w
         session_lose_link(session);
         return;
     }
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() checked the phase */
     session->action = SESSION_CONNECT_DATA;
     session->news.is_state = true;
 }
@@ -153,14 +153,14 @@ static void welcome_observer(struct session *session, const struct msg_welcome *
     }
     watch_rewind(session, welcome);
     keep_welcome(session, welcome);
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() checked the phase */
     stand(session);
 }
 
-/* Control alone; there is nothing to read, and what is said has no data before it. */
+/* A guard has a control channel alone.  It reads nothing, and its messages wait for no data. */
 static void welcome_guard(struct session *session)
 {
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() checked the phase */
     session->is_ready_due = true;
     session->news.is_state = true;
 }
@@ -178,7 +178,7 @@ void greeting_welcome_in(struct session *session, const struct msg_welcome *welc
     }
     keep_welcome(session, welcome);
     if (session->token == 0)
-        session->error_count = welcome->errors_from / 2; /* each is two numbers on */
+        session->error_count = welcome->errors_from / 2; /* each error of ours takes two numbers */
     session->token = welcome->token;
     session->step_ns = attach_by_ns(session);
     if (!rewind_writing(session, welcome)) {
@@ -198,7 +198,7 @@ void greeting_welcome_in(struct session *session, const struct msg_welcome *welc
         session_lose_link(session);
         return;
     }
-    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() let it through */
+    (void)phase_move(&session->phase, PHASE_WELCOMED); /* is_expected() checked the phase */
     session->is_ready_due = true;
     session->action = SESSION_CONNECT_DATA;
     session->news.is_state = true;

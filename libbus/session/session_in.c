@@ -14,8 +14,8 @@
 
 #include "libbus/base/must.h"
 
-/* Whether a message may come in this phase.  VERDICT waits for no journal, as WELCOME may, and then
- * comes before it to a client that resumes. */
+/* Whether a message may come in this phase.  WELCOME may wait for the journal, and VERDICT does
+ * not: so VERDICT may come first to a client that resumes. */
 static bool is_expected(const struct session *session, const struct msg *msg)
 {
     enum phase phase = session->phase;
@@ -55,7 +55,7 @@ static void credit_in(struct session *session, const struct msg_credit *credit)
 {
     struct own_topic *topic = own_topics_by_number(&session->own, (uint32_t)credit->topic);
     if (topic == NULL)
-        return; /* its TOPIC_OPENED was lost with a connection, and is asked for again */
+        return; /* TOPIC_OPENED was lost with a connection; the session asks again */
     if (topic->limit_bytes < credit->limit_bytes)
         topic->limit_bytes = credit->limit_bytes;
     if (credit->batch_bytes > 0)
@@ -92,7 +92,7 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
     if (code == CODE_EPROTO)
         session_break(session, "two topics with one number");
     if (code == CODE_ENOMEM)
-        session_lose_link(session); /* asked for again */
+        session_lose_link(session); /* the next connection asks again */
     if (code != CODE_OK)
         return;
     if (topic->state == OWN_TOPIC_ASKED)
@@ -135,7 +135,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
         session->news.is_accepted = true;
         break;
     case UPLOADS_GOES_ON:
-    case UPLOADS_UNKNOWN: break; /* unknown: given up meanwhile */
+    case UPLOADS_UNKNOWN: break; /* it was given up meanwhile */
     }
 }
 
@@ -233,14 +233,14 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;
     case TO_CLIENT_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
     case TO_CLIENT_BYE: session_bye(session); break;
-    case TO_CLIENT_FETCHED_PIECE: break; /* it comes on the data channel alone */
+    case TO_CLIENT_FETCHED_PIECE: break; /* it comes only on the data channel */
     }
 }
 
 void session_control_in(struct session *session, int64_t now_ns, struct span part)
 {
     session_see_time(session, now_ns);
-    /* What an old connection still had is of no interest. */
+    /* What an old connection still had does not count. */
     bool is_connected = session->phase != PHASE_WAIT && session->phase != PHASE_OVER &&
                         session->action != SESSION_CONNECT_CONTROL;
     if (!is_connected)

@@ -26,7 +26,7 @@ void session_fail_party(struct session *session, struct span error)
                           .error = error},
     };
     session_say_surely(session, &msg, &msg.as.fail_party.error, &session->spare_fail, 0);
-    controls_hurry(&session->controls); /* bad news waits for no upload */
+    controls_hurry(&session->controls); /* a failure waits for no upload */
     session->is_leaving = true;
 }
 
@@ -40,7 +40,7 @@ void session_leave(struct session *session)
         return;
     }
     uint64_t after_upload = session_uploads_under_way(session);
-    (void)acks_say_all(session, after_upload); /* without memory: delivered again later */
+    (void)acks_say_all(session, after_upload); /* without memory these come again later */
     (void)tasks_say_all(session, after_upload);
     struct msg msg = {
         .type = MSG_LEAVE,

@@ -7,7 +7,7 @@
 struct session_mark session_mark(struct session *session)
 {
     tasks_say(session);
-    uint64_t ack_number = acks_mark(session); /* may say something, so it goes first */
+    uint64_t ack_number = acks_mark(session); /* first, because it may queue messages */
     return (struct session_mark){.data_number = session->outbox.last,
                                  .control_number = session->controls.last,
                                  .bulk_number = session->uploads.last,
@@ -31,11 +31,11 @@ bool session_mark_reached(const struct session *session, struct session_mark mar
 {
     if (session->is_let_go)
         return true;
-    /* WELCOME says what was accepted before it says again what was refused of it: only when both
-     * channels stand are all refusals in. */
+    /* WELCOME accepts values, and refusals of some of them follow.  All refusals have come when
+     * both channels are up. */
     if (session->phase != PHASE_UP && session->phase != PHASE_OVER)
         return false;
-    /* While a session is resumed, WELCOME may cover what a REFUSAL behind it refuses. */
+    /* While a session resumes, a REFUSAL may still follow for what WELCOME accepted. */
     return session->phase != PHASE_ATTACH && session->outbox.accepted >= mark.data_number &&
            session->controls.accepted >= mark.control_number &&
            uploads_reached(&session->uploads, mark.bulk_number) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_member.c -- this party's place in a created job, and barriers.
  *
- * An epoch and a number within it name a barrier.  So a party that comes again means the same one,
- * on another connection, or after it had left. */
+ * An epoch and a number within it name a barrier.  So a party that comes to a barrier again, after
+ * a reconnect or after it left, means the same barrier. */
 #include "libbus/session/session_member.h"
 
 #include "libbus/session/model.h"
@@ -19,7 +19,7 @@ void member_membership_in(struct session *session, const struct msg_membership *
     }
     session->is_job_created = true;
     if (msg->epoch <= session->membership.epoch)
-        return; /* told again, on a new connection */
+        return; /* repeated on a new connection */
     session->membership = (struct session_membership){.epoch = msg->epoch,
                                                       .attempt = (uint32_t)msg->attempt,
                                                       .rank = (uint32_t)msg->rank,
@@ -109,7 +109,7 @@ void member_barrier_in(struct session *session, const struct msg_barrier_done *m
 {
     struct session_barrier *barrier = &session->barrier;
     if (msg->epoch != barrier->epoch || msg->round != barrier->round || barrier->is_answered)
-        return; /* of one that was left behind, or told twice over two connections */
+        return; /* of an earlier barrier, or repeated on a new connection */
     if (msg->code != CODE_OK && msg->code > CODE_EENDED) {
         session_break(session, "a barrier is answered without a known code");
         return;

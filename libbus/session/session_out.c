@@ -49,7 +49,7 @@ static void hello_message(struct session *session, struct msg *out)
     session->hello_ns = session->now_ns;
 }
 
-/* Where the next stream is; false: all were told. */
+/* The POSITION of the next stream; false: all were told. */
 static bool position_message(struct session *session, struct msg *out)
 {
     const struct inbox_stream *stream;
@@ -100,7 +100,7 @@ static bool progress_message(struct session *session, struct msg *out)
     if (!session->is_progress_due)
         return false;
     session->is_progress_due = false;
-    bool is_told = session_disclosure(session) < DISCLOSURE_TYPE; /* its error would name it */
+    bool is_told = session_disclosure(session) < DISCLOSURE_TYPE; /* a stall names it */
     out->type = MSG_PROGRESS;
     out->as.progress = (struct msg_progress){
         .next_within_ms = session->progress_ms,
@@ -157,7 +157,7 @@ static bool stage_next(struct session *session)
         acks_say(session);
         if (stage_control(session))
             return true;
-        /* UNAWAIT first: with LIMIT_AWAITS known to the broker, one more would be a violation. */
+        /* UNAWAIT goes first: one AWAIT beyond LIMIT_AWAITS at the broker is a violation. */
         is_any = topic_message(session, &msg) || wants_unawait(&session->wants, &msg) ||
                  wants_await(&session->wants, &msg) || member_message(session, &msg) ||
                  acks_message(session, &msg) || watch_message(session, &msg) ||
@@ -232,9 +232,9 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
 
 void session_data_sent(struct session *session)
 {
-    uint64_t own_bytes = session->part != NULL ? session->part->bytes : 0; /* of uploads */
+    uint64_t own_bytes = session->part != NULL ? session->part->bytes : 0; /* under way already */
     if (session->outbox.sent == session->outbox.accepted && session->uploads.under_way <= own_bytes)
-        session_data_moved(session); /* the first that is under way */
+        session_data_moved(session); /* nothing else is under way */
     if (session->part == NULL) {
         outbox_part_sent(&session->outbox);
         session->is_chunk_last = false;

@@ -10,7 +10,7 @@
 #include "libbus/session/session_say.h"
 #include "libbus/session/session_tasks.h"
 
-/* The least that one subscription may have under way, however many there are. */
+/* Each subscription may have so much under way, however many there are. */
 #define WINDOW_MIN_BYTES (UINT64_C(16) * 1024)
 
 /* ---- awaiting -------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
     return CODE_OK;
 }
 
-/* NULL: closed, or about to be. */
+/* NULL: it is closed, or is being closed. */
 static struct inbox_sub *sub_find(const struct session *session, uint32_t number)
 {
     struct inbox_sub *sub = inbox_sub_find(&session->inbox, number);
@@ -175,11 +175,11 @@ static void sub_data_in(struct session *session, struct inbox_sub *sub, struct b
 {
     enum wire_code code = inbox_receive(&session->inbox, sub, batch);
     if (code == CODE_ENOMEM) {
-        session_lose_link(session); /* sent again from the position told on the next one */
+        session_lose_link(session); /* the broker sends it again on the next connection */
     } else if (code == CODE_EPROTO) {
         session_break(session, "a batch that is not well formed, or beyond the window");
     } else {
-        (void)look_for_item(session, sub); /* short memory shows when the receiver asks */
+        (void)look_for_item(session, sub); /* lack of memory is reported when the receiver asks */
         acks_taken(session, sub);
         if (sub->is_ready || sub->count > 0)
             session_sub_notify(session, sub);
@@ -202,7 +202,7 @@ static enum wire_code want_frame_in(struct session *session, const struct frame 
     return CODE_OK;
 }
 
-/* Subscription 0: awaited slots. */
+/* A batch of subscription 0: awaited slots. */
 static void want_data_in(struct session *session, struct buffer *batch)
 {
     struct batch_reader reader;
@@ -217,7 +217,7 @@ static void want_data_in(struct session *session, struct buffer *batch)
         session->wants_taken.taken += frame.frame_bytes;
     }
     if (code == CODE_ENOMEM)
-        session_lose_link(session); /* asked for again on the next one */
+        session_lose_link(session); /* the next connection asks again */
     else if (err != WIRE_EMPTY || code != CODE_OK)
         session_break(session, "an awaited slot that does not belong there");
     else if (session->wants_taken.taken - session->wants_taken.told >= DEFAULT_SUB_WINDOW_BYTES / 4)
@@ -230,7 +230,7 @@ void session_data_in(struct session *session, int64_t now_ns, struct span head,
     session_see_time(session, now_ns);
     struct buffer *batch = *out_batch;
     *out_batch = NULL;
-    /* What an old connection still had is of no interest. */
+    /* What an old connection still had does not count. */
     bool is_connected = session->action == SESSION_NOTHING && !session->is_ready_due &&
                         (session->phase == PHASE_ATTACH || session->phase == PHASE_UP);
     uint32_t number = 0;
@@ -278,7 +278,7 @@ static enum wire_code nothing_to_take(const struct session *session, const struc
     return sub != NULL ? CODE_ETIMEDOUT : CODE_ECLOSED;
 }
 
-/* A task becomes a lease.  One for whose value there was no memory is for somebody else. */
+/* Makes a task a lease.  A task whose value had no memory here goes back to the broker. */
 static enum wire_code hand_task(struct session *session, const struct inbox_sub *sub,
                                 struct session_item *item)
 {

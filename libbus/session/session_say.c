@@ -20,7 +20,7 @@ static size_t encode(struct session *session, const struct msg *msg)
     return bytes;
 }
 
-/* spare: taken instead, if there is no memory and it has room for what scratch then holds. */
+/* Makes a control of the bytes in scratch; NULL: no memory. */
 static struct control *control_of(struct session *session, size_t bytes)
 {
     struct control *control = control_new(session->memory, bytes);
@@ -31,7 +31,7 @@ static struct control *control_of(struct session *session, size_t bytes)
     return control;
 }
 
-/* A numbered message with an answer is said again until the answer came. */
+/* A numbered message with an answer is sent again until the answer came. */
 static bool is_question(enum msg_type type)
 {
     const struct msg_kind *kind = msg_kind((unsigned)type);
@@ -48,8 +48,6 @@ enum wire_code session_say(struct session *session, const struct msg *msg, uint6
     return CODE_OK;
 }
 
-/* Says a message for which room was set aside.  When there is no memory for it as it is, its error
- * (which must lie in msg) is replaced by the one that fits. */
 void session_say_surely(struct session *session, struct msg *msg, struct span *error,
                         struct control **spare, uint64_t after_upload)
 {
@@ -64,7 +62,6 @@ void session_say_surely(struct session *session, struct msg *msg, struct span *e
     controls_append(&session->controls, spare, after_upload);
 }
 
-/* Asks for something that is answered by RESULT. */
 enum wire_code session_say_asking(struct session *session, const struct msg *msg,
                                   uint64_t after_upload, uint64_t *out_number)
 {

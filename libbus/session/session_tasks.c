@@ -37,7 +37,7 @@ void tasks_over_in(struct session *session, const struct msg_task_over *over)
         leases_find_task(&session->leases, (uint32_t)over->sub, (uint32_t)over->topic, over->seq,
                          (uint8_t)over->delivery);
     if (lease == NULL || lease->is_over)
-        return; /* not handed out yet: it is settled in vain */
+        return; /* the task is not handed out yet: settling it will have no effect */
     lease->is_over = true;
     lease->why = over->error.bytes > 0 ? buffer_copy(over->error) : NULL;
     session->news.is_result = true;
@@ -94,7 +94,7 @@ void tasks_say(struct session *session)
     LIST_EACH(link, &session->leases.due) {
         struct lease *lease = LIST_OWNER(link, struct lease, link);
         if (!uploads_reached(&session->uploads, lease->after_upload))
-            continue; /* asked again when it is */
+            continue; /* tasks_say() comes again when it is */
         is_done = is_done && say_task(session, lease, 0);
     }
     session->is_task_due = !is_done;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What is said about a lost broker, beside its endpoint. */
+/* The message about a lost broker, without its endpoint. */
 enum { LOST_TEXT_BYTES = 128, DIGITS_MAX = 20 };
 
 /* ---- a lost broker --------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static size_t append_text(char *text, size_t at, const char *more)
     return at + bytes;
 }
 
-/* In decimal digits. */
+/* Appends the number in decimal digits. */
 static size_t append_number(char *text, size_t at, uint64_t number)
 {
     char digits[DIGITS_MAX];
@@ -33,7 +33,8 @@ static size_t append_number(char *text, size_t at, uint64_t number)
     return at;
 }
 
-/* before, the endpoint of the broker that welcomed us last, after, and how long it was away. */
+/* Ends the session.  The message is: before, the endpoint of the broker that welcomed us last,
+ * after, and how long the broker was away. */
 static void end_lost(struct session *session, const char *type, const char *before,
                      const char *after)
 {

@@ -13,7 +13,7 @@ static void refuse_value(struct session *session, uint32_t number, uint64_t seq)
     uint8_t error[SESSION_ERROR_BYTES];
     struct own_topic *topic = own_topics_by_number(&session->own, number);
     if (topic == NULL)
-        return; /* of a broker that is gone */
+        return; /* the topic of an earlier broker instance */
     refused_push(&session->refused, topic->id, seq,
                  session_error_make_at(
                      session, ERROR_PARTY_LOST, span_text(ERROR_TYPE_FENCED),
@@ -21,7 +21,8 @@ static void refuse_value(struct session *session, uint32_t number, uint64_t seq)
                      topic->name, seq, error));
 }
 
-/* The slots of one frame; newer ones push out those that have LIMIT_REFUSALS behind them. */
+/* Refuses the slots of one frame.  A slot with LIMIT_REFUSALS newer ones behind it is only
+ * counted. */
 static void refuse_frame(struct session *session, const struct frame *frame, uint64_t number)
 {
     for (uint32_t i = 0; i < frame_count(frame); i++) {

@@ -17,12 +17,12 @@ static void told(struct session *session, const struct msg_verdict *msg)
 {
     struct session_verdict *verdict = &session->verdict;
     if (msg->state < verdict->state || msg->state == 0)
-        return; /* it was said behind this one */
+        return; /* a later verdict came first */
     struct buffer *error = buffer_copy(msg->error);
     if (error == NULL)
         error = buffer_copy(span_of(session->spare_error, session->spare_error_bytes));
     buffer_unref(&verdict->error);
-    verdict->error = error; /* NULL without memory: it is asked for then */
+    verdict->error = error; /* NULL: no memory */
     verdict->state = error != NULL ? (unsigned)msg->state : verdict->state;
     session->news.is_state = true;
     if (!msg->is_over || session->is_leaving)
@@ -75,9 +75,9 @@ void verdict_in(struct session *session, const struct msg *msg, struct span part
         return;
     }
     if (request < verdict->request || !verdict->is_on || verdict->is_due)
-        return; /* of a question that was asked again */
+        return; /* of a question before this one */
     if (!rows_push(&verdict->rows, part)) {
-        session_lose_link(session); /* no memory, or too much of it: asked again on the next one */
+        session_lose_link(session); /* no memory, or too many rows: the next connection asks */
         return;
     }
     verdict->is_complete = is_end;

@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-/* How many events may be under way: with what is said about missed ones they fit into what is free
- * of the queue, for events of an earlier connection may not be taken yet.  0: not now. */
+/* How many events may be under way; 0: none now.  The events, and as many messages about missed
+ * ones, must fit into the free part of the queue.  Events of an earlier connection may fill the
+ * other part. */
 static uint32_t tap_room(const struct session *session)
 {
     return (LIMIT_TAP_WINDOW - session->tap.rows.count) / 2;
@@ -41,7 +42,7 @@ void watch_event_in(struct session *session, const struct msg *msg, struct span 
         return;
     }
     if (!rows_push(&session->tap.rows, part)) {
-        session_lose_link(session); /* no memory: the tap goes on from here on the next one */
+        session_lose_link(session); /* no memory: the next connection continues here */
         return;
     }
     session->tap.is_any = true;
@@ -102,7 +103,7 @@ void watch_answer_in(struct session *session, const struct msg *msg, struct span
         return;
     }
     if (request < asked->request || !asked->is_on || asked->is_due)
-        return; /* to a question that was asked again */
+        return; /* of a question before this one */
     if (asked->rows.count == LIMIT_CONTROL_QUEUE) {
         uint8_t error[SESSION_ERROR_BYTES];
         session_finish(session, CODE_EFULL,
@@ -111,7 +112,7 @@ void watch_answer_in(struct session *session, const struct msg *msg, struct span
         return;
     }
     if (!rows_push(&asked->rows, part)) {
-        session_lose_link(session); /* no memory: asked again on the next one */
+        session_lose_link(session); /* no memory: the next connection asks again */
         return;
     }
     asked->is_complete = is_end;
@@ -133,8 +134,8 @@ void watch_beat(struct session *session)
     session->tap.is_taken_due = session->tap.is_taken_due || session->tap.untold > 0;
 }
 
-/* "From now" is a place, and is the same after a reconnect: what happened meanwhile belongs to the
- * tap. */
+/* "From now" means the same place after a reconnect, so the tap also gets what happened
+ * meanwhile. */
 static void tap_message(struct session *session, struct msg *out)
 {
     struct session_tap_state *tap = &session->tap;
@@ -179,9 +180,9 @@ bool watch_message(struct session *session, struct msg *out)
     return false;
 }
 
-/* The newest event that the broker has of those that were received here: less than that if a crash
- * took the others before they were in its journal, none if it is another broker, which counts from
- * 1 again.  What came of their ids is told again, for those are other events now. */
+/* Finds the newest received event that this broker has.  After a crash the broker may lack events
+ * that were not in its journal.  Another broker has none of them, and counts from 1 again.  The tap
+ * asks again for the ids behind that event, because they now name other events. */
 static void forget_lost(struct session *session, const struct msg_welcome *welcome)
 {
     struct session_tap_state *tap = &session->tap;

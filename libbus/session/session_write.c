@@ -21,7 +21,7 @@ static uint64_t outbox_used(const struct session *session)
     return session->outbox.bytes + session->uploads.bytes + session->own.held_bytes;
 }
 
-/* Whether so many bytes more may be kept: within the limit, or alone. */
+/* Whether the outbox may keep so many bytes more: within its limit, or if it is empty. */
 static bool has_room(const struct session *session, uint64_t bytes)
 {
     uint64_t used = outbox_used(session);
@@ -36,7 +36,7 @@ bool session_has_room(const struct session *session)
     return outbox_used(session) < session->options.outbox_bytes_max;
 }
 
-/* A topic that may be promised in: the code to give to the application otherwise. */
+/* Finds a topic in which slots may be reserved.  Otherwise returns the code for the application. */
 static enum wire_code writable(struct session *session, uint32_t id, struct own_topic **out_topic)
 {
     if (session->once.code != CODE_OK)
@@ -56,8 +56,8 @@ static enum wire_code writable(struct session *session, uint32_t id, struct own_
     return CODE_OK;
 }
 
-/* Whether a frame may be promised that is the last of so many bytes of credit.  What is refused may
- * or may not have used credit: once nothing is under way any more, the broker is asked. */
+/* Whether there is credit for before_bytes and one more frame.  A refused frame may or may not have
+ * used credit.  So the session asks the broker once nothing is under way any more. */
 static bool has_credit(struct session *session, struct own_topic *topic, uint64_t before_bytes)
 {
     if (topic->used_bytes < topic->limit_bytes &&
@@ -101,7 +101,7 @@ static bool is_large(const struct session *session, size_t bytes)
     return bytes > session->pace.bytes;
 }
 
-/* One by one, where some are large. */
+/* Adds values one by one, because some are large. */
 static void add_each(const struct session *session, const struct span *values, size_t count,
                      struct need *need)
 {
@@ -175,7 +175,7 @@ static bool append_reserve(struct session *session, const struct own_topic *topi
     return append_reserve_for(session, topic, seq, stamp_ns, &reserve, FRAME_NO_REPLY);
 }
 
-/* What the value of a RESERVE with these needs takes at most. */
+/* The size of the value of a RESERVE with these needs, at most. */
 static size_t promise_bytes(const struct session_reservation *promise)
 {
     size_t bytes = FRAME_RESERVE_BYTES_MAX;
@@ -256,7 +256,7 @@ static bool append_values(struct session *session, const struct own_topic *topic
     return true;
 }
 
-/* Nothing is to be taken back: all is known before anything changes. */
+/* The fast path: it checks everything before anything changes, so it has nothing to undo. */
 static inline enum wire_code publish_small(struct session *session, struct own_topic *topic,
                                            int64_t now_ns, struct span value)
 {
@@ -340,7 +340,7 @@ enum wire_code session_publish_owned(struct session *session, int64_t now_ns, ui
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Both frames, or none. */
+/* Appends both frames, or none. */
 static bool append_request(struct session *session, const struct own_topic *topic,
                            const struct own_topic *replies, struct span value, struct buffer *owned,
                            int64_t deadline_ms)
@@ -431,7 +431,8 @@ static enum wire_code reserve_slot(struct session *session, struct own_topic *to
     return CODE_OK;
 }
 
-/* What of the same topic comes later is not promised, and neither is the slot itself. */
+/* Whether the slot may have these needs.  A slot cannot need itself or a later slot of its
+ * topic. */
 static bool may_need(const struct own_topic *topic, uint64_t seq,
                      const struct session_reservation *promise)
 {
@@ -488,7 +489,8 @@ bool session_is_settled(const struct session *session, uint32_t topic_id, uint64
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-/* The slot that is to be kept with so many bytes, or the code to give to the application. */
+/* Finds the slot that is to get a value of so many bytes.  Otherwise returns the code for the
+ * application. */
 static enum wire_code keepable(struct session *session, struct own_topic *topic, uint64_t seq,
                                size_t bytes, struct own_slot **out_slot)
 {
@@ -509,7 +511,8 @@ static enum wire_code keepable(struct session *session, struct own_topic *topic,
     return CODE_OK;
 }
 
-/* Settling goes on while the party leaves, but not once it is over. */
+/* Finds a topic whose slots may be settled: still after COMPLETE, but not after LEAVE or
+ * FAIL_PARTY. */
 static enum wire_code settleable(struct session *session, uint32_t id, struct own_topic **out_topic)
 {
     if (session->once.code != CODE_OK)
@@ -639,7 +642,7 @@ enum wire_code session_retract(struct session *session, uint32_t topic_id, uint6
     if (code != CODE_OK)
         return code;
     uploads_drop(&session->uploads, topic->topic, seq);
-    session->is_task_due = true; /* what was settled behind it waits no more */
+    session->is_task_due = true; /* tasks that waited for this upload may be settled now */
     struct own_slot *slot = own_slot_find(&session->own, topic, seq);
     if (slot != NULL)
         own_slot_free(&session->own, topic, slot);

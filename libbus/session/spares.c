@@ -5,11 +5,11 @@
 #include "libbus/base/limits.h"
 #include "libbus/wire/frame.h"
 
-/* What a part with one chunk has beside it, padding included. */
+/* The size of a part without its one chunk, padding included. */
 #define CHUNK_PART_BYTES (BATCH_HEADER_BYTES + FRAME_HEADER_BYTES + FRAME_CHUNK_PREFIX_BYTES + 8)
 
-/* A batch of one small frame; of some; a full one; one small chunk; the largest batch;
- * the largest chunk. */
+/* In this order: a batch of one small frame, a batch of some, a full batch, one small chunk, the
+ * largest batch, the largest chunk. */
 static const size_t rooms[SPARE_SIZES] = {
     4096,
     32768,
