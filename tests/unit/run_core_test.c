@@ -86,13 +86,37 @@ static void begin(unsigned copies, int64_t stall_ms, int64_t until_ms)
                                              .until_ms = until_ms});
 }
 
+/* Of one copy it is not known yet whether it can be started. */
+static void begin_starting(void)
+{
+    begin(1, 0, RUN_NEVER);
+    step(RUN_EVENT_BEGIN, 0, 0);
+}
+
+static void start(unsigned copy)
+{
+    step(RUN_EVENT_BEGIN, copy, 0);
+    step(RUN_EVENT_STARTED, copy, 0);
+}
+
+/* The program ended so, and no output of its group is open any more. */
+static void finish(unsigned copy, int number)
+{
+    step(RUN_EVENT_ENDED, copy, number);
+    step(RUN_EVENT_QUIET, copy, 0);
+}
+
+/* The supervisor itself is sent a signal. */
+static void interrupt(int number)
+{
+    step(RUN_EVENT_SIGNAL, 0, number);
+}
+
 static void begin_running(unsigned copies, int64_t stall_ms, int64_t until_ms)
 {
     begin(copies, stall_ms, until_ms);
-    for (unsigned i = 0; i < copies; i++) {
-        step(RUN_EVENT_BEGIN, i, 0);
-        step(RUN_EVENT_STARTED, i, 0);
-    }
+    for (unsigned i = 0; i < copies; i++)
+        start(i);
     story[0] = '\0';
 }
 
@@ -117,8 +141,7 @@ static void expect(const char *text)
 Test(run_core, completes_what_exits_with_0)
 {
     begin(1, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_STARTED, 0, 0);
+    start(0);
     cr_assert_eq(run_core_due_ms(&core), RUN_NEVER);
     now_ms = 7;
     step(RUN_EVENT_ENDED, 0, 0);
@@ -130,7 +153,7 @@ Test(run_core, completes_what_exits_with_0)
            "[   8] 0: SIGKILL\n"
            "[   8] 0: reap\n"
            "[   8] exit 0\n");
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    interrupt(SIGINT);
     cr_assert_eq(effects.count, 0, "after the exit nothing happens");
 }
 
@@ -148,8 +171,7 @@ Test(run_core, fails_what_ends_otherwise)
 
 Test(run_core, fails_what_cannot_be_started)
 {
-    begin(1, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
+    begin_starting();
     step(RUN_EVENT_NOT_STARTED, 0, ENOENT);
     expect("[   0] 0: start\n"
            "[   0] 0: not started 2\n"
@@ -179,8 +201,7 @@ Test(run_core, kills_what_does_not_end_when_its_party_is_over)
     pass_until(GRACE_MS + 10);
     expect("[  10] 0: SIGTERM\n"
            "[1010] 0: SIGKILL\n");
-    step(RUN_EVENT_ENDED, 0, SIGKILL);
-    step(RUN_EVENT_QUIET, 0, 0);
+    finish(0, SIGKILL);
     expect("[1010] 0: terminated 9\n"
            "[1010] 0: SIGTERM\n"
            "[1010] 0: SIGKILL\n"
@@ -206,8 +227,7 @@ Test(run_core, gives_up_on_what_even_sigkill_does_not_end)
 Test(run_core, tells_that_a_copy_moves_ten_times_in_its_time_at_most)
 {
     begin(1, STALL_MS, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_STARTED, 0, 0);
+    start(0);
     cr_assert_eq(run_core_due_ms(&core), RUN_NEVER, "who says nothing is not waited for here");
     expect("[   0] 0: start\n"
            "[   0] 0: moves\n");
@@ -232,7 +252,7 @@ Test(run_core, takes_back_what_it_promised_of_what_is_to_end)
     expect("[   0] 0: need not move\n"
            "[   0] 0: completed 0\n"
            "[   0] 0: SIGTERM\n");
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    interrupt(SIGINT);
     step(RUN_EVENT_MOVED, 1, 0);
     step(RUN_EVENT_OVER, 2, LOST); /* stalled, perhaps */
     pass_until(500);
@@ -245,14 +265,12 @@ Test(run_core, takes_back_what_it_promised_of_what_is_to_end)
 Test(run_core, ends_all_when_the_time_of_the_run_is_over)
 {
     begin(2, 0, 50);
-    step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_STARTED, 0, 0);
+    start(0);
     pass_until(49);
     story[0] = '\0';
     pass_until(50);
     cr_assert_eq(run_core_due_ms(&core), 50 + GRACE_MS, "nothing but the grace is waited for");
-    step(RUN_EVENT_ENDED, 0, SIGTERM);
-    step(RUN_EVENT_QUIET, 0, 0);
+    finish(0, SIGTERM);
     expect("[  50] 0: out of time 0\n"
            "[  50] 0: SIGTERM\n"
            "[  50] 1: out of time 0\n"
@@ -267,11 +285,9 @@ Test(run_core, ends_all_when_the_time_of_the_run_is_over)
 Test(run_core, passes_the_first_signal_on_and_leaves)
 {
     begin_running(2, 0, RUN_NEVER);
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
-    step(RUN_EVENT_ENDED, 0, SIGINT);
-    step(RUN_EVENT_QUIET, 0, 0);
-    step(RUN_EVENT_ENDED, 1, 0);
-    step(RUN_EVENT_QUIET, 1, 0);
+    interrupt(SIGINT);
+    finish(0, SIGINT);
+    finish(1, 0);
     expect("[   0] 0: SIGINT\n"
            "[   0] 1: SIGINT\n"
            "[   0] 0: left 2\n"
@@ -290,10 +306,10 @@ Test(run_core, ends_at_once_at_the_second_signal)
     begin_running(3, 0, RUN_NEVER);
     step(RUN_EVENT_ENDED, 2, 0);
     story[0] = '\0';
-    step(RUN_EVENT_SIGNAL, 0, SIGTERM);
+    interrupt(SIGTERM);
     step(RUN_EVENT_ENDED, 0, SIGTERM);
     story[0] = '\0';
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    interrupt(SIGINT);
     expect("[   0] 0: SIGKILL\n"
            "[   0] 0: reap\n"
            "[   0] 1: SIGKILL\n"
@@ -306,10 +322,8 @@ Test(run_core, ends_at_once_at_the_second_signal)
 Test(run_core, passes_on_what_is_meant_for_the_program)
 {
     begin(3, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_STARTED, 0, 0);
-    step(RUN_EVENT_BEGIN, 1, 0);
-    step(RUN_EVENT_STARTED, 1, 0);
+    start(0);
+    start(1);
     step(RUN_EVENT_ENDED, 1, 0);
     story[0] = '\0';
     step(RUN_EVENT_PASS, 0, SIGUSR1);
@@ -320,7 +334,7 @@ Test(run_core, never_starts_what_is_not_wanted_any_more)
 {
     begin(2, 0, RUN_NEVER);
     step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_SIGNAL, 0, SIGHUP);
+    interrupt(SIGHUP);
     step(RUN_EVENT_BEGIN, 1, 0);
     expect("[   0] 0: start\n"
            "[   0] 0: SIGHUP\n"
@@ -334,8 +348,7 @@ Test(run_core, never_starts_what_is_not_wanted_any_more)
 /* It is not known yet whether it can be started. */
 Test(run_core, ends_what_is_about_to_start)
 {
-    begin(1, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
+    begin_starting();
     step(RUN_EVENT_OVER, 0, LOST);
     step(RUN_EVENT_NOT_STARTED, 0, ENOENT);
     expect("[   0] 0: start\n"
@@ -343,11 +356,10 @@ Test(run_core, ends_what_is_about_to_start)
            "[   0] 0: terminated 2\n"
            "[   0] exit 5\n");
 
-    begin(1, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
+    begin_starting();
     step(RUN_EVENT_PASS, 0, SIGUSR1);
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    interrupt(SIGINT);
+    interrupt(SIGINT);
     expect("[   0] 0: start\n"
            "[   0] 0: SIGUSR1\n"
            "[   0] 0: SIGINT\n"
@@ -358,9 +370,8 @@ Test(run_core, ends_what_is_about_to_start)
 
 Test(run_core, kills_what_hangs_before_it_has_started)
 {
-    begin(1, 0, RUN_NEVER);
-    step(RUN_EVENT_BEGIN, 0, 0);
-    step(RUN_EVENT_SIGNAL, 0, SIGTERM);
+    begin_starting();
+    interrupt(SIGTERM);
     now_ms = GRACE_MS;
     step(RUN_EVENT_TIME, 0, 0);
     step(RUN_EVENT_STARTED, 0, 0);
@@ -377,14 +388,11 @@ Test(run_core, kills_what_hangs_before_it_has_started)
 Test(run_core, lets_the_others_go_on_and_ends_with_the_first_code)
 {
     begin_running(3, 0, RUN_NEVER);
-    step(RUN_EVENT_ENDED, 1, W_EXITCODE(9, 0));
-    step(RUN_EVENT_QUIET, 1, 0);
-    step(RUN_EVENT_ENDED, 0, 0);
-    step(RUN_EVENT_QUIET, 0, 0);
+    finish(1, W_EXITCODE(9, 0));
+    finish(0, 0);
     story[0] = '\0';
     step(RUN_EVENT_OVER, 2, LOST);
-    step(RUN_EVENT_ENDED, 2, SIGTERM);
-    step(RUN_EVENT_QUIET, 2, 0);
+    finish(2, SIGTERM);
     expect("[   0] 2: SIGTERM\n"
            "[   0] 2: terminated 15\n"
            "[   0] 2: SIGTERM\n"
@@ -411,8 +419,7 @@ Test(run_core, has_the_status_of_the_first_program_that_failed)
         {RUN_EVENT_OVER, LOST, 0},
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        begin(1, 0, RUN_NEVER);
-        step(RUN_EVENT_BEGIN, 0, 0);
+        begin_starting();
         if (ends[i].kind != RUN_EVENT_NOT_STARTED)
             step(RUN_EVENT_STARTED, 0, 0);
         step(ends[i].kind, 0, ends[i].number);
@@ -427,8 +434,8 @@ Test(run_core, heeds_no_copy_beyond_the_last)
     cr_assert_eq(effects.count, 1);
     step(RUN_EVENT_BEGIN, RUN_COPIES_MAX, 0);
     cr_assert_eq(effects.count, 0);
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
-    step(RUN_EVENT_SIGNAL, 0, SIGINT);
+    interrupt(SIGINT);
+    interrupt(SIGINT);
     cr_assert_leq(effects.count, RUN_EFFECTS_MAX);
 }
 

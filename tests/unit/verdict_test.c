@@ -13,6 +13,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define HOUR (3600 * SECOND)
+#define DAY (24 * (uint64_t)HOUR)
 #define LOOK (LIMIT_VERDICT_LOOK_MS * INT64_C(1000000))
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof *(array)))
 #define TEXT(text)                                                                                 \
@@ -429,21 +430,33 @@ Test(verdict, looks_at_arrival_with_first_and_with_first_alone)
 
 /* ---- stamps -----------------------------------------------------------------------------------*/
 
+struct stamp {
+    int64_t occurred_ns;
+    uint64_t uncertainty_ns;
+    int64_t believed_from_ns;
+};
+
+static void add_stamped(const char *id, struct stamp stamp)
+{
+    add((struct verdict_error){.id = span_text(id),
+                               .party = TEXT("alice"),
+                               .is_fatal = true,
+                               .occurred_ns = stamp.occurred_ns,
+                               .uncertainty_ns = stamp.uncertainty_ns,
+                               .believed_from_ns = stamp.believed_from_ns});
+}
+
 Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
 {
-    static const struct {
-        int64_t occurred_ns;
-        uint64_t uncertainty_ns;
-        int64_t believed_from_ns;
-    } cases[] = {
+    static const struct stamp cases[] = {
         {0, 0, 0},
         {-1, 0, 0},
         {INT64_MIN, 0, 0},
-        {1, UINT64_MAX, 0},                   /* the clock was never compared */
-        {1, 86400 * (uint64_t)SECOND + 1, 0}, /* wrong by more than a day */
-        {1000 * SECOND + 1, 0, 0},            /* behind the moment of weighing */
+        {1, UINT64_MAX, 0},        /* the clock was never compared */
+        {1, DAY + 1, 0},           /* wrong by more than a day */
+        {1000 * SECOND + 1, 0, 0}, /* behind the moment of weighing */
         {INT64_MAX, 0, 0},
-        {INT64_MAX, 86400 * (uint64_t)SECOND, 0},
+        {INT64_MAX, DAY, 0},
         {1, 0, 2}, /* before its incarnation */
         {1, 5, 7},
         {INT64_MIN, UINT64_MAX, INT64_MAX},
@@ -453,9 +466,7 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
         for (int strategy = VERDICT_CAUSAL; strategy <= VERDICT_EARLIEST; strategy++) {
             options.strategy = (enum verdict_strategy)strategy;
             again();
-            ADD("absurd", "alice", .is_fatal = true, .occurred_ns = cases[i].occurred_ns,
-                .uncertainty_ns = cases[i].uncertainty_ns,
-                .believed_from_ns = cases[i].believed_from_ns);
+            add_stamped("absurd", cases[i]);
             expect_root("absurd");
             ADD("good", "zoe", .is_fatal = true, .occurred_ns = 1000 * SECOND);
             expect_root("good");
@@ -466,13 +477,9 @@ Test(verdict, never_puts_a_missing_zero_or_absurd_stamp_first)
 
 Test(verdict, believes_stamps_up_to_their_bounds)
 {
-    static const struct {
-        int64_t occurred_ns;
-        uint64_t uncertainty_ns;
-        int64_t believed_from_ns;
-    } cases[] = {
+    static const struct stamp cases[] = {
         {1, 0, 0},
-        {1, 86400 * (uint64_t)SECOND, 0},
+        {1, DAY, 0},
         {1000 * SECOND, 0, 0},
         {1000 * SECOND + 5, 5, 0}, /* within its uncertainty of now */
         {2, 0, 2},
@@ -480,11 +487,7 @@ Test(verdict, believes_stamps_up_to_their_bounds)
     };
     for (uint32_t i = 0; i < COUNT(cases); i++) {
         again();
-        add((struct verdict_error){.id = TEXT("x"),
-                                   .is_fatal = true,
-                                   .occurred_ns = cases[i].occurred_ns,
-                                   .uncertainty_ns = cases[i].uncertainty_ns,
-                                   .believed_from_ns = cases[i].believed_from_ns});
+        add_stamped("x", cases[i]);
         cr_expect_eq(root_of(weigh())->stamp_ns, cases[i].occurred_ns, "case %u", i);
     }
 }
@@ -517,12 +520,12 @@ Test(verdict, orders_by_the_middle_and_says_when_uncertainties_overlap)
         enum verdict_reason reason;
         uint32_t close_count;
     } cases[] = {
-        {{0, 0}, VERDICT_STAMP, 0},
-        {{4, 5}, VERDICT_STAMP, 0},
-        {{5, 5}, VERDICT_STAMP_CLOSE, 1},
-        {{6, 5}, VERDICT_STAMP_CLOSE, 1},
-        {{0, 10}, VERDICT_STAMP_CLOSE, 1},
-        {{86400 * (uint64_t)SECOND, 86400 * (uint64_t)SECOND}, VERDICT_STAMP_CLOSE, 1},
+        {{0, 0}, VERDICT_STAMP, 0},        /* the stamps are 10 apart */
+        {{4, 5}, VERDICT_STAMP, 0},        /* less than that together */
+        {{5, 5}, VERDICT_STAMP_CLOSE, 1},  /* they touch */
+        {{6, 5}, VERDICT_STAMP_CLOSE, 1},  /* they overlap */
+        {{0, 10}, VERDICT_STAMP_CLOSE, 1}, /* so does one alone */
+        {{DAY, DAY}, VERDICT_STAMP_CLOSE, 1},
     };
     for (uint32_t i = 0; i < COUNT(cases); i++) {
         again();
@@ -596,6 +599,13 @@ Test(verdict, ignores_an_error_that_is_its_own_cause)
 
 /* ---- versions of one id -----------------------------------------------------------------------*/
 
+#define HEARSAY(...)                                                                               \
+    {                                                                                              \
+        .id = TEXT("a"), .occurred_ns = 1, .code = 3, .is_hearsay = true, __VA_ARGS__              \
+    }
+#define CAUSES(first, count) .causes = two + (first), .cause_count = (count)
+#define BLAMES(first) .blames = by_party + (first), .blame_count = 1
+
 Test(verdict, keeps_the_better_version_whichever_came_first)
 {
     static const struct span two[] = {TEXT("c"), TEXT("d")};
@@ -606,48 +616,12 @@ Test(verdict, keeps_the_better_version_whichever_came_first)
         {.id = TEXT("a"), .occurred_ns = 50, .code = 2},
         {.id = TEXT("a"), .occurred_ns = 50, .code = 2, .party = TEXT("p")},
         {.id = TEXT("a"), .occurred_ns = 60, .code = 0},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two,
-         .cause_count = 2},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two,
-         .cause_count = 1,
-         .blames = by_party,
-         .blame_count = 1},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two,
-         .cause_count = 1,
-         .blames = by_party + 1,
-         .blame_count = 1},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two,
-         .cause_count = 1,
-         .blames = by_party + 2,
-         .blame_count = 1},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two,
-         .cause_count = 1},
-        {.id = TEXT("a"),
-         .occurred_ns = 1,
-         .code = 3,
-         .is_hearsay = true,
-         .causes = two + 1,
-         .cause_count = 1},
+        HEARSAY(CAUSES(0, 2)),
+        HEARSAY(CAUSES(0, 1), BLAMES(0)),
+        HEARSAY(CAUSES(0, 1), BLAMES(1)),
+        HEARSAY(CAUSES(0, 1), BLAMES(2)),
+        HEARSAY(CAUSES(0, 1)),
+        HEARSAY(CAUSES(1, 1)),
         {.id = TEXT("a"), .occurred_ns = 1, .code = 0, .is_hearsay = true},
     };
     for (uint32_t i = 0; i < COUNT(versions); i++)
