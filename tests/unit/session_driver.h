@@ -145,14 +145,25 @@ static inline void driver_expect_attach(struct driver *d)
     buffer_unref(&part);
 }
 
+/* The control connection is begun, with this HELLO. */
+static inline struct msg driver_dial(struct driver *d)
+{
+    cr_assert_eq(session_action(d->session), SESSION_CONNECT_CONTROL);
+    return driver_expect(d, MSG_HELLO);
+}
+
+static inline void driver_say_welcome(struct driver *d, bool is_resumed)
+{
+    struct msg welcome = driver_welcome(d, is_resumed);
+    driver_say(d, &welcome);
+}
+
 /* Up to where POSITION and AWAIT are due. */
 static inline void driver_greet_to_attach(struct driver *d, bool is_resumed)
 {
-    cr_assert_eq(session_action(d->session), SESSION_CONNECT_CONTROL);
-    struct msg hello = driver_expect(d, MSG_HELLO);
+    struct msg hello = driver_dial(d);
     cr_assert_eq(hello.as.hello.token, is_resumed ? DRIVER_TOKEN : 0);
-    struct msg welcome = driver_welcome(d, is_resumed);
-    driver_say(d, &welcome);
+    driver_say_welcome(d, is_resumed);
     driver_expect_attach(d);
 }
 
@@ -184,17 +195,20 @@ static inline void driver_break_link(struct driver *d)
     session_link_closed(d->session, d->now_ns);
 }
 
+/* The session asks for a topic, and is answered so. */
+static inline void driver_answer_open(struct driver *d, struct msg_topic_opened answer)
+{
+    answer.request = driver_expect(d, MSG_TOPIC_OPEN).as.topic_open.request;
+    driver_say(d, &(struct msg){.type = MSG_TOPIC_OPENED, .as.topic_opened = answer});
+}
+
 /* A topic of ours, opened by the broker as this number. */
 static inline uint32_t driver_topic(struct driver *d, const char *name, uint32_t number,
                                     uint64_t limit_bytes)
 {
     uint32_t topic = 0;
     cr_assert_eq(session_topic(d->session, span_text(name), &topic), CODE_OK);
-    struct msg open = driver_expect(d, MSG_TOPIC_OPEN);
-    driver_say(d, &(struct msg){.type = MSG_TOPIC_OPENED,
-                                .as.topic_opened = {.request = open.as.topic_open.request,
-                                                    .topic = number,
-                                                    .limit_bytes = limit_bytes}});
+    driver_answer_open(d, (struct msg_topic_opened){.topic = number, .limit_bytes = limit_bytes});
     return topic;
 }
 

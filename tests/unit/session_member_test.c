@@ -169,8 +169,7 @@ Test(session_member, waits_for_the_next_attempt)
 {
     driver_fini(&d);
     driver_init(&d); /* one that was never welcome */
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     driver_say(&d, &(struct msg){.type = MSG_REFUSED,
                                  .as.refused = {.code = CODE_EDENIED,
                                                 .type = span_text(ERROR_TYPE_JOB_ENDING)}});

@@ -90,12 +90,18 @@ static void expect_no_answer(uint64_t want)
     cr_assert_eq(session_want_take(d.session, want, &item), CODE_ETIMEDOUT);
 }
 
+/* Connected, and this subscription reads all of bob's. */
+static uint32_t up_and_subscribed(void)
+{
+    driver_up(&d);
+    return subscribe("bob/#", "");
+}
+
 /* ---- subscribing ----------------------------------------------------------------------------- */
 
 Test(session_read, hands_out_frames_in_order)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     expect_none(sub);
     cr_assert_eq(session_sub_news(d.session), 0);
     struct frame frames[] = {
@@ -136,8 +142,7 @@ Test(session_read, hands_out_frames_in_order)
 
 Test(session_read, hands_out_values_together_as_far_as_they_came_together)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     struct frame many = driver_value(4, 2, "thirteenfourteenfifteen.");
     many.value.bytes = 8;
     many.more = 2;
@@ -163,8 +168,7 @@ Test(session_read, hands_out_values_together_as_far_as_they_came_together)
 
 Test(session_read, hands_out_the_end_of_a_party)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     struct frame frames[] = {
         driver_topic_frame(0x80000001, "bob"),
         {.flags = FRAME_END, .topic = 0x80000001, .seq = 2},
@@ -240,21 +244,15 @@ Test(session_read, tells_once_what_is_missing_of_earlier_attempts)
 
 Test(session_read, puts_chunks_together)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
-    struct frame frames[] = {driver_topic_frame(4, "bob/x"), {0}};
-    frames[1] = driver_chunk(4, 0, 700, 0, 300, room);
-    driver_deliver(&d, sub, frames, 2);
+    uint32_t sub = up_and_subscribed();
+    deliver_one(sub, driver_chunk(4, 0, 700, 0, 300, room));
     expect_none(sub);
     struct frame others[] = {driver_topic_frame(5, "bob/y"), driver_value(5, 0, "between")};
     driver_deliver(&d, sub, others, 2);
-    frames[1] = driver_chunk(4, 0, 700, 300, 300, room);
-    driver_deliver(&d, sub, frames, 2);
-    driver_deliver(&d, sub, frames, 2); /* twice */
-    frames[1] = driver_chunk(4, 0, 700, 600, 100, room);
-    driver_deliver(&d, sub, frames, 2);
-    frames[1] = driver_value(4, 1, "next");
-    driver_deliver(&d, sub, frames, 2);
+    for (int i = 0; i < 2; i++) /* twice */
+        deliver_one(sub, driver_chunk(4, 0, 700, 300, 300, room));
+    deliver_one(sub, driver_chunk(4, 0, 700, 600, 100, room));
+    deliver_one(sub, driver_value(4, 1, "next"));
     expect_value(sub, 0, "between");
     struct session_item item = take(sub);
     cr_assert_eq(item.seq, 0);
@@ -269,8 +267,7 @@ Test(session_read, puts_chunks_together)
 
 Test(session_read, counts_what_is_taken)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     enum { BIG = 65536 };
     static char bytes[BIG];
     struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "")};
@@ -301,8 +298,7 @@ Test(session_read, counts_what_is_taken)
 
 Test(session_read, goes_on_from_its_position_after_a_reconnect)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "0"),
                              driver_value(4, 1, "1"), driver_value(4, 2, "2")};
     driver_deliver(&d, sub, frames, 4);
@@ -385,10 +381,8 @@ Test(session_read, refuses_what_is_no_subscription)
 
 Test(session_read, tells_that_a_subscription_was_refused)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
-    struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "here")};
-    driver_deliver(&d, sub, frames, 2);
+    uint32_t sub = up_and_subscribed();
+    deliver_one(sub, driver_value(4, 0, "here"));
     cr_assert_eq(session_sub_add(d.session, sub, span_text("carol/#")), CODE_OK);
     (void)driver_expect(&d, MSG_SUB_ADD);
     for (int i = 0; i < 2; i++) /* the first one counts */
@@ -446,14 +440,12 @@ Test(session_read, gives_up_a_subscription_that_was_refused_a_pattern)
 
 Test(session_read, drops_frames_of_a_closed_subscription)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     session_unsubscribe(d.session, sub, true);
     struct msg msg = driver_expect(&d, MSG_UNSUBSCRIBE);
     cr_assert_eq(msg.as.unsubscribe.sub, sub);
     cr_assert_eq(msg.as.unsubscribe.is_drop, 1);
-    struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "late")};
-    driver_deliver(&d, sub, frames, 2);
+    deliver_one(sub, driver_value(4, 0, "late"));
     driver_say(&d, &(struct msg){.type = MSG_SUBSCRIBED, .as.subscribed = {.sub = sub}});
     cr_assert_eq(session_state(d.session), SESSION_UP);
     struct session_item item;
@@ -463,10 +455,8 @@ Test(session_read, drops_frames_of_a_closed_subscription)
 
 Test(session_read, hands_out_what_is_here_before_the_end)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
-    struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "here")};
-    driver_deliver(&d, sub, frames, 2);
+    uint32_t sub = up_and_subscribed();
+    deliver_one(sub, driver_value(4, 0, "here"));
     uint64_t want = await("bob/x", 9, true);
     session_fail_party(d.session, driver_error("app.broken"));
     expect_value(sub, 0, "here");
@@ -491,8 +481,7 @@ Test(session_read, ends_when_data_breaks_the_protocol)
         driver_topic_frame(6, "bob/\x01"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        driver_up(&d);
-        uint32_t sub = subscribe("bob/#", "");
+        uint32_t sub = up_and_subscribed();
         struct frame frames[] = {named, rows[i]};
         driver_deliver(&d, sub, frames, 2);
         driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
@@ -514,8 +503,7 @@ Test(session_read, ends_when_a_delivery_is_malformed)
 {
     uint8_t head[DELIVERY_HEADER_BYTES];
     for (int i = 0; i < 5; i++) {
-        driver_up(&d);
-        uint32_t sub = subscribe("bob/#", "");
+        uint32_t sub = up_and_subscribed();
         delivery_header_write(head, i == 1 ? sub + 1 : sub);
         struct buffer *batch =
             buffer_copy(i == 2 ? SPAN_NONE : span_text("no batch at all, I say"));
@@ -532,8 +520,7 @@ Test(session_read, ends_when_a_delivery_is_malformed)
 
 Test(session_read, does_not_keep_more_than_it_asked_for)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     static char bytes[65536];
     struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "")};
     frames[1].value = span_of(bytes, sizeof bytes);
@@ -757,8 +744,7 @@ static uint64_t bytes_of(const char *text)
 
 Test(session_read, drops_a_data_connection_that_is_behind_for_half_of_lost_after)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     cr_assert_eq(beat_for(60000, 0), SESSION_NOTHING); /* as of a broker that does not tell */
     struct frame frames[] = {driver_topic_frame(9, "bob/w"), driver_value(9, 0, "zero")};
     driver_deliver(&d, sub, frames, 2);
@@ -774,8 +760,7 @@ Test(session_read, drops_a_data_connection_that_is_behind_for_half_of_lost_after
 
 Test(session_read, keeps_a_data_connection_on_which_something_comes)
 {
-    driver_up(&d);
-    uint32_t sub = subscribe("bob/#", "");
+    uint32_t sub = up_and_subscribed();
     driver_deliver(&d, sub, (struct frame[]){driver_topic_frame(9, "bob/w")}, 1);
     uint64_t sent = bytes_of("bob/w") + 10 * bytes_of("slow");
     echo(sent);
@@ -797,8 +782,7 @@ Test(session_read, waits_twice_as_long_for_the_next_data_connection)
         cr_assert_eq(beat_for(500, 100), SESSION_CONNECT_CONTROL);
         struct msg hello = driver_expect(&d, MSG_HELLO);
         cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
-        struct msg welcome = driver_welcome(&d, true);
-        driver_say(&d, &welcome);
+        driver_say_welcome(&d, true);
         driver_expect_attach(&d);
         (void)driver_expect(&d, MSG_READY);
         driver_attached(&d); /* what was told of the last one is not held against it */

@@ -14,6 +14,15 @@ static void tick(int64_t ms)
     session_tick(d.session, d.now_ns);
 }
 
+/* A connection is begun then, and not a millisecond before. */
+static void expect_dial_in(int64_t ms)
+{
+    tick(ms - 1);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
+    tick(1);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+}
+
 /* Ticks at each deadline until so many ms have passed; the broker is silent. */
 static void sleep_through(int64_t ms)
 {
@@ -57,8 +66,7 @@ Test(session, says_hello_first_and_is_up_once_attached)
     cr_assert(span_equal(hello.as.hello.party, span_text("alice")));
     cr_assert(span_equal(hello.as.hello.job, span_text("train")));
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
-    struct msg welcome = driver_welcome(&d, false);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, false);
     cr_assert_eq(session_state(d.session), SESSION_GREETED);
     cr_assert_str_eq(session_data_endpoint(d.session), "tcp://*:7371");
     cr_assert_null(session_data_out(d.session, d.now_ns));
@@ -111,8 +119,7 @@ Test(session, tries_again_with_a_doubling_pause_when_nobody_is_there)
 
 static void expect_given_up_after(int64_t period_ms)
 {
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     tick(period_ms - 1);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
     tick(1);
@@ -144,10 +151,7 @@ Test(session, waits_longer_for_an_answer_the_more_often_it_gave_up)
     while (session_action(d.session) != SESSION_CONNECT_CONTROL)
         tick(20);
     (void)driver_expect(&d, MSG_HELLO);
-    tick(999);
-    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
-    tick(1);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    expect_dial_in(1000);
     driver_fini(&d);
 }
 
@@ -179,27 +183,32 @@ Test(session, beats_every_heartbeat)
     driver_fini(&d);
 }
 
-Test(session, connects_anew_after_two_silent_beats_and_again_each_beat)
+/* The broker says nothing, up to the deadline at which two beats are over. */
+static void miss_beats(void)
 {
-    driver_up(&d);
-    int64_t begun_ns = d.now_ns;
-    while (session_deadline_ns(d.session) < begun_ns + 2100 * DRIVER_MS) {
+    int64_t end_ns = d.now_ns + 2100 * DRIVER_MS;
+    while (session_deadline_ns(d.session) < end_ns) {
         d.now_ns = session_deadline_ns(d.session);
         session_tick(d.session, d.now_ns);
         (void)driver_hear(&d);
     }
+}
+
+Test(session, connects_anew_after_two_silent_beats_and_again_each_beat)
+{
+    driver_up(&d);
+    int64_t begun_ns = d.now_ns;
+    miss_beats();
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
     for (int i = 0; i < 4; i++) {
         cr_assert_eq(session_deadline_ns(d.session), begun_ns + (2100 + i * 1000) * DRIVER_MS);
         d.now_ns = session_deadline_ns(d.session);
         session_tick(d.session, d.now_ns);
-        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-        struct msg hello = driver_expect(&d, MSG_HELLO);
+        struct msg hello = driver_dial(&d);
         cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
         cr_assert_eq(hello.as.hello.broker, DRIVER_BROKER);
     }
-    struct msg welcome = driver_welcome(&d, true);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, true);
     driver_expect_attach(&d);
     (void)driver_expect(&d, MSG_READY);
     driver_attached(&d);
@@ -230,8 +239,7 @@ static void expect_heartbeat(int64_t heartbeat_ms, int64_t broker_lost_ms, uint6
     options.heartbeat_ms = heartbeat_ms;
     options.broker_lost_ms = broker_lost_ms;
     driver_init_with(&d, &options);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    struct msg hello = driver_expect(&d, MSG_HELLO);
+    struct msg hello = driver_dial(&d);
     cr_expect_eq(hello.as.hello.heartbeat_ms, expected_ms);
     driver_fini(&d);
 }
@@ -263,12 +271,7 @@ Test(session, tells_lateness_of_its_own_from_silence)
 {
     for (int64_t late_ms = 100; late_ms <= 101; late_ms++) {
         driver_up(&d);
-        int64_t begun_ns = d.now_ns;
-        while (session_deadline_ns(d.session) < begun_ns + 2100 * DRIVER_MS) {
-            d.now_ns = session_deadline_ns(d.session);
-            session_tick(d.session, d.now_ns);
-            (void)driver_hear(&d);
-        }
+        miss_beats();
         d.now_ns = session_deadline_ns(d.session) + late_ms * DRIVER_MS;
         session_tick(d.session, d.now_ns);
         cr_assert_eq(session_action(d.session),
@@ -280,14 +283,10 @@ Test(session, tells_lateness_of_its_own_from_silence)
 Test(session, lets_a_greeting_take_its_time_after_it_stood_still_itself)
 {
     driver_init(&d);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     tick(5000);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
-    tick(999);
-    cr_assert_eq(session_action(d.session), SESSION_NOTHING);
-    tick(1);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    expect_dial_in(1000);
     driver_fini(&d);
 }
 
@@ -334,8 +333,7 @@ Test(session, asks_a_broker_again_after_it_stood_still_itself)
     session_tick(d.session, d.now_ns);
     (void)driver_expect(&d, MSG_BEAT);
     driver_break_link(&d); /* and there the old connection turns out to be gone */
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     end_as_fenced();
     driver_fini(&d);
 }
@@ -524,8 +522,7 @@ Test(session, greets_with_the_same_client_id_until_it_is_welcome)
     (void)session_action(d.session);
     cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.client, 1147);
     tick(1000);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    struct msg again = driver_expect(&d, MSG_HELLO);
+    struct msg again = driver_dial(&d);
     cr_expect_eq(again.as.hello.client, 1147);
     cr_expect_eq(again.as.hello.dial, 2);
     driver_fini(&d);
@@ -544,8 +541,7 @@ Test(session, waits_for_its_own_ghost_to_lose_its_name)
     tick(1000);
     int64_t ghost_ns = d.now_ns + 11000 * DRIVER_MS;
     while (session_state(d.session) != SESSION_OVER) {
-        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-        (void)driver_expect(&d, MSG_HELLO);
+        (void)driver_dial(&d);
         refuse(CODE_EDENIED, ERROR_TYPE_NAME_TAKEN);
         if (session_state(d.session) == SESSION_OVER)
             break;
@@ -593,8 +589,7 @@ Test(session, leaves_and_is_closed_when_the_broker_agrees)
 static void refuse_as_fenced(void)
 {
     driver_break_link(&d);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     driver_say(&d, &(struct msg){.type = MSG_REFUSED,
                                  .as.refused = {.code = CODE_EFENCED,
                                                 .type = span_text(ERROR_TYPE_FENCED),
@@ -617,8 +612,7 @@ Test(session, has_not_left_when_its_farewell_was_never_sent)
     driver_up(&d);
     driver_break_link(&d);
     session_leave(d.session);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     end_as_fenced();
     driver_fini(&d);
 }
@@ -729,33 +723,23 @@ static void try_welcome(bool is_resumed, struct msg welcome)
     driver_fini(&d);
 }
 
+#define TRY_WELCOME(is_resumed, field, value)                                                      \
+    do {                                                                                           \
+        struct msg welcome = driver_welcome(&(struct driver){0}, is_resumed);                      \
+        welcome.as.welcome.field = (value);                                                        \
+        try_welcome(is_resumed, welcome);                                                          \
+    } while (0)
+
 Test(session, refuses_a_welcome_to_another_session)
 {
-    struct driver blank = {0};
-    struct msg welcome = driver_welcome(&blank, false);
-    struct msg bad = welcome;
-    bad.as.welcome.major = 2;
-    try_welcome(false, bad);
-    bad = welcome;
-    bad.as.welcome.is_resumed = 1;
-    try_welcome(false, bad);
-    bad = welcome;
-    bad.as.welcome.token = 0;
-    try_welcome(false, bad);
-    bad = welcome;
-    bad.as.welcome.data_number = 1;
-    try_welcome(false, bad);
-    bad = welcome;
-    bad.as.welcome.data_endpoint = span_of("a\0b", 3);
-    try_welcome(false, bad);
-    try_welcome(true, welcome);
-    welcome.as.welcome.is_resumed = 1;
-    bad = welcome;
-    bad.as.welcome.token += 1;
-    try_welcome(true, bad);
-    bad = welcome;
-    bad.as.welcome.broker += 1;
-    try_welcome(true, bad);
+    TRY_WELCOME(false, major, 2);
+    TRY_WELCOME(false, is_resumed, 1);
+    TRY_WELCOME(false, token, 0);
+    TRY_WELCOME(false, data_number, 1);
+    TRY_WELCOME(false, data_endpoint, span_of("a\0b", 3));
+    TRY_WELCOME(true, is_resumed, 0);
+    TRY_WELCOME(true, token, DRIVER_TOKEN + 1);
+    TRY_WELCOME(true, broker, DRIVER_BROKER + 1);
 }
 
 Test(session, reckons_the_clock_of_the_broker)
@@ -811,8 +795,7 @@ Test(session, speaks_for_a_guard_and_numbers_its_errors_apart)
     id[session_error_id(d.session, id, sizeof id)] = 0;
     cr_assert_str_eq(id, "train/alice/3/2001");
     driver_break_link(&d);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    struct msg hello = driver_expect(&d, MSG_HELLO);
+    struct msg hello = driver_dial(&d);
     cr_assert_eq(hello.as.hello.guard, 0, "it has a session of its own now");
     cr_assert_eq(hello.as.hello.token, DRIVER_TOKEN);
     driver_fini(&d);
@@ -827,8 +810,7 @@ Test(session, guards_on_the_control_channel_alone)
     driver_init_with(&d, &options);
     (void)session_action(d.session);
     cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.role, 2);
-    struct msg welcome = driver_welcome(&d, false);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, false);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
     (void)driver_expect(&d, MSG_READY);
     driver_attached(&d);

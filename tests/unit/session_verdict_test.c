@@ -51,11 +51,9 @@ Test(session_verdict, may_come_before_the_welcome_of_who_goes_on)
 {
     driver_up(&d);
     driver_break_link(&d);
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    (void)driver_expect(&d, MSG_HELLO);
+    (void)driver_dial(&d);
     tell(0, 1, true, "app.first");
-    struct msg welcome = driver_welcome(&d, true);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, true);
     driver_expect_attach(&d);
     (void)driver_expect(&d, MSG_READY);
     driver_say(&d, &(struct msg){.type = MSG_ATTACHED});

@@ -10,8 +10,7 @@ static uint64_t event_next; /* for WELCOME */
 /* An observer's conversation is on the control channel alone. */
 static void observe(uint64_t broker)
 {
-    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
-    struct msg hello = driver_expect(&d, MSG_HELLO);
+    struct msg hello = driver_dial(&d);
     cr_assert_eq(hello.as.hello.role, 1);
     cr_assert_eq(hello.as.hello.token, 0);
     struct msg welcome = driver_welcome(&d, false);
@@ -294,8 +293,7 @@ Test(session_watch, asks_for_a_status_without_a_job)
     driver_init_with(&d, &options);
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.job.bytes, 0);
-    struct msg welcome = driver_welcome(&d, false);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, false);
     (void)driver_expect(&d, MSG_BEAT);
     ask_status(span_text("train"));
     cr_assert(span_equal(driver_expect(&d, MSG_STATUS).as.status.job, span_text("train")));

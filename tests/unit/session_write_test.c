@@ -111,6 +111,13 @@ static void resume(void)
     driver_greet(&d, true);
 }
 
+/* Connected, and alice/x is open as this number. */
+static uint32_t up_with_topic(uint32_t number)
+{
+    driver_up(&d);
+    return driver_topic(&d, "alice/x", number, WIDE);
+}
+
 /* ---- topics ---------------------------------------------------------------------------------- */
 
 Test(session_write, opens_topics_of_its_own_alone)
@@ -140,12 +147,8 @@ Test(session_write, asks_for_a_topic_again_on_a_new_connection)
     (void)driver_expect(&d, MSG_TOPIC_OPEN);
     resume();
     credit(9, 1000); /* of the topic whose answer was lost */
-    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
-    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
-                                 .as.topic_opened = {.request = open.as.topic_open.request,
-                                                     .topic = 9,
-                                                     .next_seq = 40,
-                                                     .limit_bytes = 1000}});
+    driver_answer_open(&d,
+                       (struct msg_topic_opened){.topic = 9, .next_seq = 40, .limit_bytes = 1000});
     cr_assert_eq(reserve(topic, 0), 40);
     resume();
     cr_assert_eq(driver_hear(&d).type, MSG_NONE); /* known now */
@@ -157,10 +160,7 @@ Test(session_write, gives_the_code_of_a_refused_topic)
     driver_up(&d);
     uint32_t topic;
     cr_assert_eq(session_topic(d.session, span_text("alice/x"), &topic), CODE_OK);
-    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
-    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
-                                 .as.topic_opened = {.request = open.as.topic_open.request,
-                                                     .code = CODE_EFULL}});
+    driver_answer_open(&d, (struct msg_topic_opened){.code = CODE_EFULL});
     uint64_t seq;
     cr_assert_eq(publish(topic, "x"), CODE_EFULL);
     cr_assert_eq(session_reserve(d.session, d.now_ns, topic, -1, -1, 0, &seq), CODE_EFULL);
@@ -173,10 +173,7 @@ Test(session_write, refuses_two_topics_of_one_number)
     (void)driver_topic(&d, "alice/x", 1, WIDE);
     uint32_t topic;
     cr_assert_eq(session_topic(d.session, span_text("alice/y"), &topic), CODE_OK);
-    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
-    driver_say(
-        &d, &(struct msg){.type = MSG_TOPIC_OPENED,
-                          .as.topic_opened = {.request = open.as.topic_open.request, .topic = 1}});
+    driver_answer_open(&d, (struct msg_topic_opened){.topic = 1});
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
     driver_fini(&d);
 }
@@ -185,8 +182,7 @@ Test(session_write, refuses_two_topics_of_one_number)
 
 Test(session_write, sends_what_is_there_in_one_batch)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     uint32_t y = driver_topic(&d, "alice/y", 2, WIDE);
     expect_no_part();
     uint64_t first;
@@ -229,8 +225,7 @@ Test(session_write, sends_what_is_there_in_one_batch)
 
 Test(session_write, sends_again_what_was_not_accepted)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     struct frame frames[8];
     for (uint64_t i = 0; i < 3; i++) {
         cr_assert_eq(publish(x, "a"), CODE_OK);
@@ -254,8 +249,7 @@ Test(session_write, sends_again_what_was_not_accepted)
 
 Test(session_write, lets_a_batch_grow_while_answers_are_awaited)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     struct frame frames[8];
     for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_MAX; i++) {
         cr_assert(publish(x, "at once") == CODE_OK && session_data_is_due(d.session));
@@ -273,8 +267,7 @@ Test(session_write, lets_a_batch_grow_while_answers_are_awaited)
 
 Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     static struct frame frames[64];
     uint64_t next = 1;
     for (int i = 0; i < 4; i++) {
@@ -291,8 +284,7 @@ static uint32_t full_batch(uint64_t first_said, uint64_t then_said)
 {
     enum { VALUE_BYTES = 1024, VALUES = 2 * LIMIT_BATCH_BYTES / VALUE_BYTES };
     static struct frame frames[VALUES];
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     (void)driver_topic(&d, "alice/y", 2, WIDE);
     const struct msg_credit credits[] = {{.topic = 1, .batch_bytes = first_said},
                                          {.topic = 1, .batch_bytes = then_said},
@@ -326,8 +318,7 @@ Test(session_write, lets_a_batch_grow_to_what_a_credit_says)
 
 Test(session_write, chooses_numbers_upwards)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     uint64_t seq;
     cr_assert_eq(session_reserve(d.session, d.now_ns, x, 7, 100, 0, &seq), CODE_OK);
     cr_assert_eq(seq, 7);
@@ -400,12 +391,8 @@ Test(session_write, asks_how_much_credit_refusals_used)
     cr_assert_eq(driver_hear(&d).type, MSG_NONE); /* the refused one is under way still */
     driver_accept(&d, 1, 0);
     cr_assert_eq(publish(x, "a"), CODE_ETIMEDOUT);
-    struct msg open = driver_expect(&d, MSG_TOPIC_OPEN);
-    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
-                                 .as.topic_opened = {.request = open.as.topic_open.request,
-                                                     .topic = 1,
-                                                     .next_seq = 0,
-                                                     .limit_bytes = 100}});
+    driver_answer_open(&d,
+                       (struct msg_topic_opened){.topic = 1, .next_seq = 0, .limit_bytes = 100});
     cr_assert_eq(publish(x, "a"), CODE_OK);
     cr_assert_eq(expect_batch(2, &frame, 1), 1);
     cr_assert_eq(frame.seq, 1); /* numbers go on */
@@ -488,8 +475,7 @@ Test(session_write, refuses_values_beyond_what_the_job_takes)
 
 Test(session_write, sends_large_values_in_chunks_behind_their_promise)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     struct frame frame;
     cr_assert_eq(publish_bytes(x, chunk), CODE_OK); /* the largest that is one frame */
@@ -543,8 +529,7 @@ Test(session_write, knows_what_its_newest_acknowledgement_is_worth)
 
 Test(session_write, lets_batches_and_uploads_take_turns)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     uint64_t a = reserve(x, 0);
     uint64_t b = reserve(x, 0);
@@ -571,8 +556,7 @@ Test(session_write, lets_batches_and_uploads_take_turns)
 
 Test(session_write, keeps_a_bounded_number_of_chunks_under_way)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     cr_assert_eq(publish_bytes(x, 20 * chunk), CODE_OK);
     struct frame frame;
@@ -597,15 +581,20 @@ static bool is_one_frame(uint32_t topic, uint64_t n, size_t bytes)
     return frame.flags == FRAME_VALUE;
 }
 
-Test(session_write, sends_larger_frames_over_a_link_that_is_quick)
+/* Its first value goes in two chunks, which the broker has at once. */
+static void send_quickly(uint32_t topic)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    cr_assert_not(is_one_frame(x, 1, DEFAULT_CHUNK_BYTES + 1));
+    cr_assert_not(is_one_frame(topic, 1, DEFAULT_CHUNK_BYTES + 1));
     expect_chunk(0, 0);
     expect_chunk(0, DEFAULT_CHUNK_BYTES);
     driver_accept(&d, 1, 0);
     chunked(1, 0, DEFAULT_CHUNK_BYTES + 1);
+}
+
+Test(session_write, sends_larger_frames_over_a_link_that_is_quick)
+{
+    uint32_t x = up_with_topic(1);
+    send_quickly(x);
     cr_assert(is_one_frame(x, 2, LIMIT_CHUNK_BYTES - 1));
     driver_accept(&d, 2, 0);
     cr_assert(is_one_frame(x, 3, LIMIT_CHUNK_BYTES));
@@ -622,8 +611,7 @@ Test(session_write, sends_larger_frames_over_a_link_that_is_quick)
 
 Test(session_write, resumes_an_upload_where_the_broker_has_it)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
     cr_assert_eq(publish_bytes(x, 3 * chunk), CODE_OK);
     cr_assert_eq(publish_bytes(x, 2 * chunk), CODE_OK);
@@ -646,8 +634,7 @@ Test(session_write, resumes_an_upload_where_the_broker_has_it)
 
 Test(session_write, sends_no_chunk_before_its_promise_on_a_new_connection)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
@@ -659,8 +646,7 @@ Test(session_write, sends_no_chunk_before_its_promise_on_a_new_connection)
 
 Test(session_write, drops_the_upload_of_a_retracted_slot)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     cr_assert_eq(publish_bytes(x, 3 * DEFAULT_CHUNK_BYTES), CODE_OK);
     struct frame frame;
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
@@ -679,8 +665,7 @@ Test(session_write, drops_the_upload_of_a_retracted_slot)
 
 Test(session_write, fails_slots_with_the_number_of_what_they_follow)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     cr_assert_eq(publish(x, "before"), CODE_OK);
     uint64_t seq = reserve(x, 0);
     session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
@@ -698,8 +683,7 @@ Test(session_write, fails_slots_with_the_number_of_what_they_follow)
 
 Test(session_write, says_numbered_messages_again_in_order)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     for (int i = 0; i < 4; i++) {
         uint64_t seq = reserve(x, 0);
         session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
@@ -718,8 +702,7 @@ Test(session_write, says_numbered_messages_again_in_order)
 
 Test(session_write, retracts_and_completes_with_an_answer)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     uint64_t seq = reserve(x, 0);
     uint64_t number;
     cr_assert_eq(session_complete(d.session, &number), CODE_EINVAL); /* it owes a slot */
@@ -776,8 +759,7 @@ Test(session_write, knows_that_its_failure_was_heard)
 
 Test(session_write, completes_and_leaves_behind_its_uploads)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     uint64_t number;
     cr_assert_eq(session_complete(d.session, &number), CODE_OK);
@@ -797,8 +779,7 @@ Test(session_write, completes_and_leaves_behind_its_uploads)
 
 Test(session_write, fails_as_a_party_without_waiting_for_uploads)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
     session_fail_party(d.session, driver_error("app.broken"));
     (void)driver_expect(&d, MSG_FAIL_PARTY);
@@ -810,8 +791,7 @@ Test(session_write, fails_as_a_party_without_waiting_for_uploads)
 
 Test(session_write, hands_refusals_out_once_and_fails_late_commits)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     uint64_t seq = reserve(x, 0);
     uint64_t other = reserve(x, 0);
     struct frame frames[2];
@@ -821,8 +801,7 @@ Test(session_write, hands_refusals_out_once_and_fails_late_commits)
     driver_break_link(&d);
     cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
     cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.refusal_number, 1);
-    struct msg welcome = driver_welcome(&d, true);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, true);
     driver_expect_attach(&d);
     (void)driver_expect(&d, MSG_READY);
     driver_attached(&d);
@@ -850,8 +829,7 @@ Test(session_write, hands_refusals_out_once_and_fails_late_commits)
 
 Test(session_write, reaches_marks_when_all_is_accepted)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     struct session_mark mark = session_mark(d.session);
     cr_assert(session_mark_reached(d.session, mark));
     cr_assert_eq(publish(x, "a"), CODE_OK);
@@ -892,8 +870,7 @@ static int64_t live_on_control_alone(void)
 static void greet_again(void)
 {
     (void)driver_expect(&d, MSG_HELLO);
-    struct msg welcome = driver_welcome(&d, true);
-    driver_say(&d, &welcome);
+    driver_say_welcome(&d, true);
     driver_expect_attach(&d);
     (void)driver_expect(&d, MSG_READY);
     driver_attached(&d);
@@ -901,8 +878,7 @@ static void greet_again(void)
 
 Test(session_write, connects_anew_when_nothing_that_was_sent_is_accepted)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     struct frame frames[4];
     static const int64_t patience_ms[] = {2100, 4200, 8400};
     cr_assert_eq(publish(x, "lost"), CODE_OK);
@@ -924,13 +900,8 @@ Test(session_write, connects_anew_when_nothing_that_was_sent_is_accepted)
 
 Test(session_write, sends_small_frames_again_when_nothing_is_accepted)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-    cr_assert_not(is_one_frame(x, 1, DEFAULT_CHUNK_BYTES + 1));
-    expect_chunk(0, 0);
-    expect_chunk(0, DEFAULT_CHUNK_BYTES);
-    driver_accept(&d, 1, 0);
-    chunked(1, 0, DEFAULT_CHUNK_BYTES + 1);
+    uint32_t x = up_with_topic(1);
+    send_quickly(x);
     cr_assert(is_one_frame(x, 2, LIMIT_CHUNK_BYTES));
     (void)live_on_control_alone();
     greet_again();
@@ -944,8 +915,7 @@ Test(session_write, sends_small_frames_again_when_nothing_is_accepted)
 
 Test(session_write, keeps_a_connection_on_which_something_moves)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    uint32_t x = up_with_topic(1);
     struct frame frames[4];
     for (uint64_t i = 1; i <= 30; i++) {
         cr_assert_eq(publish(x, "slow"), CODE_OK);
@@ -962,8 +932,7 @@ Test(session_write, keeps_a_connection_on_which_something_moves)
 
 Test(session_write, asks_again_when_an_answer_may_be_lost)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     uint64_t first, second, third;
     cr_assert_eq(session_retract(d.session, x, 0, driver_error("app.sorry"), &first), CODE_OK);
     cr_assert_eq(session_retract(d.session, x, 1, driver_error("app.sorry"), &second), CODE_OK);
@@ -990,8 +959,7 @@ Test(session_write, asks_again_when_an_answer_may_be_lost)
 
 Test(session_write, reaches_no_mark_before_the_refusals_of_a_resumed_session)
 {
-    driver_up(&d);
-    uint32_t x = driver_topic(&d, "alice/x", 8, WIDE);
+    uint32_t x = up_with_topic(8);
     cr_assert_eq(publish(x, "a"), CODE_OK);
     struct session_mark mark = session_mark(d.session);
     struct frame frame;
