@@ -127,10 +127,7 @@ static bool promise(const struct aggregator *aggregator, const char *name, int64
 {
     enum bus_err err = promise_make(&aggregator->cli, name, seq, BUS_FOREVER, out_slot, out_exit);
     if (err == BUS_ESETTLED) {
-        fprintf(stderr, "%s: job '%s' already has %s/%s %lld: name another job with --job\n",
-                aggregator->cli.program, bus_job(aggregator->cli.bus),
-                bus_party(aggregator->cli.bus), name, (long long)seq);
-        *out_exit = CLI_FAILED;
+        *out_exit = cli_report(&aggregator->cli, err, NULL);
     }
     return err == BUS_OK;
 }

@@ -6,15 +6,13 @@ enum bus_err promise_make(const struct cli *cli, const char *name, int64_t seq, 
                           struct bus_slot **out_slot, int *out_exit)
 {
     struct bus_slot_options options;
-    struct bus_error *error = NULL;
     bus_slot_options_init(&options);
     options.seq = seq;
     options.deadline_ms = deadline_ms;
-    enum bus_err err = bus_slot_reserve_with(cli->bus, name, &options, out_slot, &error);
+    enum bus_err err = bus_slot_reserve_with(cli->bus, name, &options, out_slot, NULL);
     if (err != BUS_OK && err != BUS_ESETTLED) {
-        *out_exit = cli_report(cli, err, &error);
+        *out_exit = cli_report(cli, err, NULL);
     }
-    bus_error_unref(&error);
     return err;
 }
 

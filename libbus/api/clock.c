@@ -5,6 +5,7 @@
 #include "libbus/api/model.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,6 +36,17 @@ int64_t api_now_ns(void)
 int64_t api_wall_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
+}
+
+const char *api_time_text(int64_t wall_ns, char text[API_TIME_BYTES_MAX])
+{
+    const time_t seconds = (time_t)(wall_ns / NS_PER_S);
+    struct tm utc;
+    bool is_told = gmtime_r(&seconds, &utc) != NULL &&
+                   strftime(text, API_TIME_BYTES_MAX, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0;
+    if (!is_told)
+        (void)snprintf(text, API_TIME_BYTES_MAX, "an unknown time");
+    return text;
 }
 
 /* Field 22 of /proc/self/stat: ticks since the system was started.  Fields are counted behind the

@@ -13,6 +13,9 @@ int64_t api_process_began_ns(void);
 uint64_t api_random(void); /* 0: the system gives none */
 /* The deadline after timeout_ms; INT64_MAX: never. */
 int64_t api_deadline_ns(int64_t timeout_ms);
+/* A wall clock's time for people, in UTC and whole seconds.  Returns text. */
+#define API_TIME_BYTES_MAX 48
+const char *api_time_text(int64_t wall_ns, char text[API_TIME_BYTES_MAX]);
 /* The time left, rounded up; BUS_FOREVER for INT64_MAX. */
 int64_t api_left_ms(int64_t deadline_ns);
 

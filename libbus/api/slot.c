@@ -15,6 +15,7 @@
 #include "libbus/base/pattern.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct bus_slot {
@@ -51,9 +52,52 @@ static enum bus_err reserve(struct bus *bus, const char *topic,
     return err;
 }
 
+/* "alice/1, which ended at ..." */
+#define EARLIER_BYTES_MAX (LIMIT_NAME_BYTES + API_TIME_BYTES_MAX + 64)
+static void print_earlier(const struct bus *bus, const struct session_earlier *earlier,
+                          uint64_t seq, char text[EARLIER_BYTES_MAX])
+{
+    char time[API_TIME_BYTES_MAX];
+    if (earlier->incarnation == 0 || seq < earlier->first_seq)
+        (void)snprintf(text, EARLIER_BYTES_MAX, "an earlier incarnation of %s", bus->party);
+    else if (earlier->ended_ns == 0)
+        (void)snprintf(text, EARLIER_BYTES_MAX, "%s/%" PRIu32, bus->party, earlier->incarnation);
+    else
+        (void)snprintf(text, EARLIER_BYTES_MAX, "%s/%" PRIu32 ", which ended at %s", bus->party,
+                       earlier->incarnation, api_time_text(earlier->ended_ns, time));
+}
+
+/* Who reserved the number, and what to do.  Lock. */
+static enum bus_err say_reserved_before(struct bus *bus, uint32_t topic, uint64_t seq,
+                                        const char *name, struct bus_error **reterr)
+{
+    struct session_earlier earlier;
+    char who[EARLIER_BYTES_MAX];
+    char anew[2 * LIMIT_NAME_BYTES] = "";
+    bool is_created = session_job_is_created(bus->session);
+    uint64_t next_seq = session_next_seq(bus->session, topic, &earlier);
+    if (seq >= earlier.end_seq)
+        return error_say(reterr, BUS_ESETTLED, ERROR_TYPE_TOO_LATE,
+                         "number %" PRIu64 " of '%s' was reserved before by this incarnation, "
+                         "%s/%" PRIu32 ": the next free number is %" PRIu64,
+                         seq, name, bus->party, session_incarnation(bus->session), next_seq);
+    print_earlier(bus, &earlier, seq, who);
+    if (!is_created)
+        (void)snprintf(anew, sizeof anew,
+                       "; to begin a new run, end all parties of the job, and run 'errbus job "
+                       "forget %s' or set ERRBUS_RUN",
+                       bus->job);
+    return error_say(reterr, BUS_ESETTLED, ERROR_TYPE_TOO_LATE,
+                     "number %" PRIu64 " of '%s' was reserved before, in %s %" PRIu32
+                     " of job '%s' "
+                     "by %s; the same %s goes on, and its next free number is %" PRIu64 "%s",
+                     seq, name, is_created ? "attempt" : "run", session_attempt(bus->session),
+                     bus->job, who, is_created ? "attempt" : "run", next_seq, anew);
+}
+
 static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const char *topic,
                                      const struct bus_slot_options *options,
-                                     struct bus_error **reterr)
+                                     const struct bus_slot *slot, struct bus_error **reterr)
 {
     char whole[LIMIT_NAME_BYTES + 1];
     switch (err) {
@@ -64,8 +108,7 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
                              topic);
         break;
     case BUS_ESETTLED:
-        return error_say(reterr, err, ERROR_TYPE_TOO_LATE,
-                         "number %" PRId64 " of '%s' was reserved before", options->seq, topic);
+        return say_reserved_before(bus, slot->topic, (uint64_t)options->seq, topic, reterr);
     default: break;
     }
     return publish_say(bus, err, topic, options->value_bytes_max, reterr);
@@ -136,7 +179,7 @@ static enum bus_err promise(struct bus *bus, const char *topic,
         api_ref(bus);
         *out_slot = slot;
     } else {
-        (void)say_not_reserved(bus, err, topic, options, reterr);
+        (void)say_not_reserved(bus, err, topic, options, slot, reterr);
         free(slot);
     }
     thread_unlock_say(bus);

@@ -13,6 +13,7 @@
 #include "libbus/base/pool.h"
 #include "libbus/base/span.h"
 #include "libbus/session/controls.h"
+#include "libbus/session/earlier.h"
 #include "libbus/wire/error.h"
 
 #include <stdbool.h>
@@ -35,8 +36,9 @@ struct own_topic {
     enum own_topic_state state;
     enum wire_code code;
     struct span name;
-    struct list ask;     /* in own_topics.asks while TOPIC_OPEN is to be sent */
-    uint64_t next_seq;   /* the first number that is free */
+    struct list ask;   /* in own_topics.asks while TOPIC_OPEN is to be sent */
+    uint64_t next_seq; /* the first number that is free */
+    struct session_earlier earlier;
     uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
     uint64_t limit_bytes;
     uint64_t batch_bytes; /* of small frames, in one batch */

@@ -44,6 +44,7 @@
 #include "libbus/base/buffer.h"
 #include "libbus/base/memory.h"
 #include "libbus/base/span.h"
+#include "libbus/session/earlier.h"
 #include "libbus/session/item.h"
 #include "libbus/wire/disclosure.h"
 #include "libbus/wire/error.h"
@@ -206,6 +207,9 @@ struct session_reservation {
 };
 enum wire_code session_reserve_with(struct session *session, int64_t now_ns, uint32_t topic,
                                     const struct session_reservation *promise, uint64_t *out_seq);
+/* The first number that is free, of a topic that was opened. */
+uint64_t session_next_seq(const struct session *session, uint32_t topic,
+                          struct session_earlier *out_earlier);
 /* Whether the broker has settled this slot of ours, so that a value would come too late. */
 bool session_is_settled(const struct session *session, uint32_t topic, uint64_t seq);
 

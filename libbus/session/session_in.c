@@ -95,8 +95,13 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
         session_lose_link(session); /* the next connection asks again */
     if (code != CODE_OK)
         return;
-    if (topic->state == OWN_TOPIC_ASKED)
+    if (topic->state == OWN_TOPIC_ASKED) {
         topic->next_seq = opened->next_seq;
+        topic->earlier = (struct session_earlier){.end_seq = opened->first_seq,
+                                                  .incarnation = (uint32_t)opened->earlier,
+                                                  .first_seq = opened->earlier_seq,
+                                                  .ended_ns = opened->ended_ns};
+    }
     if (topic->state == OWN_TOPIC_ASKED || topic->is_recount)
         topic->used_bytes = opened->used_bytes;
     topic->is_recount = false;

@@ -480,6 +480,14 @@ enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t
     return session_reserve_with(session, now_ns, topic_id, &promise, out_seq);
 }
 
+uint64_t session_next_seq(const struct session *session, uint32_t topic_id,
+                          struct session_earlier *out_earlier)
+{
+    const struct own_topic *topic = pool_find(&session->own.topics, topic_id);
+    *out_earlier = topic != NULL ? topic->earlier : (struct session_earlier){.end_seq = 0};
+    return topic != NULL ? topic->next_seq : 0;
+}
+
 bool session_is_settled(const struct session *session, uint32_t topic_id, uint64_t seq)
 {
     const struct own_topic *topic = pool_find(&session->own.topics, topic_id);

@@ -172,7 +172,8 @@ static void put_topics(struct core_dump *dump, const struct core *core)
         if (topic->request_ids.count > 0)
             LINE(dump, "   requests", topic->request_ids.count);
         for (uint32_t i = 0; i < topic->mark_count; i++)
-            LINE(dump, "   mark", topic->marks[i].incarnation, topic->marks[i].seq);
+            LINE(dump, "   mark", topic->marks[i].incarnation, topic->marks[i].seq,
+                 (uint64_t)topic->marks[i].at_ns);
         for (uint32_t i = 0; i < topic->slots.count; i++)
             put_entry(dump, core, slot_table_at(&topic->slots, i));
     }

@@ -288,7 +288,9 @@ static void run_aggregator(const char *wait, int code, const char *complaint)
 Test(fedavg, ends_with_a_word_where_it_cannot_go_on)
 {
     run_aggregator("3", 4, "--wait 3 passed");
-    run_aggregator("3", 1, "job 'default' already has aggregator/scale 0");
+    run_aggregator("3", 1,
+                   "number 0 of 'scale' was reserved before, in run 1 of job 'default' by "
+                   "aggregator/1, which ended at 20");
 }
 
 Test(fedavg, is_shown_by_the_demonstration)

@@ -45,7 +45,10 @@ static const char *event_name(enum party_event event)
 
 static void mark_end(struct core *core, struct topic *topic)
 {
-    topic_mark_end(core, topic, topic->writer->incarnation, topic->slots.next_seq);
+    topic_mark_end(core, topic,
+                   &(struct end_mark){.incarnation = topic->writer->incarnation,
+                                      .seq = topic->slots.next_seq,
+                                      .at_ns = core->wall_ns});
 }
 
 /* Whether its job wants what it had committed no more. */

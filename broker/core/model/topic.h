@@ -14,10 +14,13 @@
 
 struct end_mark {
     uint32_t incarnation;
-    uint64_t seq; /* the first slot that is not of this incarnation */
+    uint64_t seq;  /* the first slot that is not of this incarnation */
+    int64_t at_ns; /* when it ended, by the wall clock */
 };
 
-enum { END_MARKS = LIMIT_PARTY_ENDS + 1 }; /* and that of the last incarnation */
+/* One for each end that is kept, one for that of the last incarnation, and one that the slots of
+ * all earlier ones lie below. */
+enum { END_MARKS = LIMIT_PARTY_ENDS + 2 };
 
 /* How far the writer of a topic may be ahead: streams/lead.c. */
 struct lead {

@@ -290,7 +290,7 @@ void note_end_marked(struct core *core, const struct topic *topic, const struct 
 {
     if (core->is_noting)
         NOTE(core, END_MARKED, end_marked, .topic = topic->id, .incarnation = mark->incarnation,
-             .seq = mark->seq);
+             .seq = mark->seq, .at_ns = mark->at_ns);
 }
 
 void note_trimmed(struct core *core, const struct topic *topic)

@@ -239,8 +239,10 @@ const char *replay_of_topic(struct core *core, const struct fact *fact, struct t
     case FACT_WHOLE: return whole(core, topic, fact->as.whole.seq);
     case FACT_NEEDED: return needed(core, topic, &fact->as.needed);
     case FACT_END_MARKED:
-        topic_mark_end(core, topic, (uint32_t)fact->as.end_marked.incarnation,
-                       fact->as.end_marked.seq);
+        topic_mark_end(core, topic,
+                       &(struct end_mark){.incarnation = (uint32_t)fact->as.end_marked.incarnation,
+                                          .seq = fact->as.end_marked.seq,
+                                          .at_ns = fact->as.end_marked.at_ns});
         return NULL;
     default: return WRONG_NO_ORDER; /* replay() sends no other here */
     }

@@ -556,6 +556,18 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     }
 }
 
+/* Which slots earlier incarnations of the writer have left. */
+static void say_earlier(const struct topic *topic, struct msg_topic_opened *msg)
+{
+    msg->first_seq = topic_share_at(topic, topic->slots.next_seq).first_seq;
+    if (msg->first_seq == 0)
+        return;
+    struct topic_share last = topic_share_at(topic, msg->first_seq - 1);
+    msg->earlier = last.incarnation;
+    msg->earlier_seq = last.first_seq;
+    msg->ended_ns = last.ended_ns;
+}
+
 static void answer_open(struct core *core, struct session *session,
                         const struct msg_topic_open *asked, const struct topic *topic,
                         enum wire_code code, const char *type, const char *text)
@@ -571,6 +583,7 @@ static void answer_open(struct core *core, struct session *session,
         msg->next_seq = topic->slots.next_seq;
         msg->used_bytes = topic->credit_used;
         msg->limit_bytes = topic->credit_limit;
+        say_earlier(topic, msg);
     }
     failure_unref(core, failure);
 }
@@ -642,7 +655,7 @@ void topic_begin(struct core *core, struct topic *topic, uint64_t seq)
     }
 }
 
-void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq)
+void topic_mark_end(struct core *core, struct topic *topic, const struct end_mark *mark)
 {
     if (topic->mark_count == END_MARKS) {
         for (uint32_t i = 1; i < END_MARKS; i++)
@@ -652,8 +665,7 @@ void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation
                                          * next */
             route_ready(core, LIST_OWNER(link, struct route, topic_link));
     }
-    struct end_mark *mark = &topic->marks[topic->mark_count++];
-    *mark = (struct end_mark){.incarnation = incarnation, .seq = seq};
+    topic->marks[topic->mark_count++] = *mark;
     note_end_marked(core, topic, mark);
 }
 
@@ -665,6 +677,25 @@ uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation)
     /* An end so old that its mark is forgotten stands at the oldest mark that is kept. */
     bool is_forgotten = topic->mark_count == END_MARKS && topic->marks[0].incarnation > incarnation;
     return is_forgotten ? topic->marks[0].seq : 0;
+}
+
+struct topic_share topic_share_at(const struct topic *topic, uint64_t seq)
+{
+    struct topic_share share = {.first_seq = 0};
+    for (uint32_t i = 0; i < topic->mark_count; i++) {
+        const struct end_mark *mark = &topic->marks[i];
+        if (seq < mark->seq) {
+            bool is_forgotten = i == 0 && topic->mark_count == END_MARKS;
+            share.incarnation = is_forgotten ? 0 : mark->incarnation;
+            share.end_seq = mark->seq;
+            share.ended_ns = mark->at_ns;
+            return share;
+        }
+        share.first_seq = mark->seq;
+    }
+    share.incarnation = topic->writer->incarnation;
+    share.end_seq = UINT64_MAX;
+    return share;
 }
 
 void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *values)

@@ -34,8 +34,18 @@ void topic_relieve(struct core *core);
 bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
                          struct failure *failure);
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
-void topic_mark_end(struct core *core, struct topic *topic, uint32_t incarnation, uint64_t seq);
+void topic_mark_end(struct core *core, struct topic *topic, const struct end_mark *mark);
 uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
+
+/* The slots [first_seq, end_seq) are of one incarnation of the writer. */
+struct topic_share {
+    uint32_t incarnation; /* 0: it is forgotten, or nobody writes the topic */
+    uint64_t first_seq;
+    uint64_t end_seq; /* UINT64_MAX: it is the last one */
+    int64_t ended_ns; /* of one before the last: when it ended, by the wall clock */
+};
+/* The share with this slot in it. */
+struct topic_share topic_share_at(const struct topic *topic, uint64_t seq);
 void entry_ref(struct core *core, const struct slot_entry *entry);
 void entry_unref(struct core *core, const struct slot_entry *entry);
 void chunks_unref(struct core *core, struct chunks *chunks);
