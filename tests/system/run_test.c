@@ -650,14 +650,20 @@ static void command(const char *line, const char *answer)
     expect_line(&run, answer);
 }
 
+/* Its program owes a slot, and ends without a word, as the script goes on. */
+static void start_owing(const char *then)
+{
+    start_party(then);
+    command("reserve w 1\n", "= OK");
+    command("flush 20000\n", "= OK");
+    process_say_end(&run);
+}
+
 Test(run, fails_what_its_program_promised_with_how_it_ended)
 {
     struct bus *bus = must_open("bob");
     struct bus_sub *sub = must_subscribe(bus, "alice/w");
-    start_party("exit 5");
-    command("reserve w 1\n", "= OK");
-    command("flush 20000\n", "= OK");
-    process_say_end(&run); /* it ends without a word */
+    start_owing("exit 5");
     struct bus_error *error = expect_error(sub, "alice/w", 0, "application");
     cr_assert_str_eq(bus_error_message(error), "sh exited with status 5");
     bus_error_unref(&error);
@@ -671,10 +677,7 @@ Test(run, fails_what_its_program_left_open_and_completes)
 {
     struct bus *bus = must_open("bob");
     struct bus_sub *sub = must_subscribe(bus, "alice/w");
-    start_party("exit 0");
-    command("reserve w 1\n", "= OK");
-    command("flush 20000\n", "= OK");
-    process_say_end(&run);
+    start_owing("exit 0");
     expect_failed(sub, "alice/w", 0, "party_left");
     expect_end(sub, NULL);
     expect_exit(&run, 0);
