@@ -6,6 +6,7 @@
 #include "broker/core/model.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/streams/topic.h"
+#include "tests/lib/fnv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,14 +70,6 @@ static void numbers(struct core_dump *dump, const uint64_t *values, size_t count
         numbers((dump), values_, sizeof values_ / sizeof values_[0]);                              \
     } while (0)
 
-static uint64_t hash_of(const uint8_t *data, size_t bytes)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* ---- what there is --------------------------------------------------------------------------- */
 
 static uint64_t failure_number(const struct core *core, uint32_t id)
@@ -109,7 +102,7 @@ static void put_failures(struct core_dump *dump, const struct core *core)
     qsort(all, count, sizeof *all, by_number);
     for (size_t i = 0; i < count; i++)
         LINE(dump, "failure", all[i]->number, all[i]->byte_count,
-             hash_of(all[i]->bytes, all[i]->byte_count), all[i]->kind);
+             fnv(FNV_BEGIN, all[i]->bytes, all[i]->byte_count), all[i]->kind);
     free(all);
 }
 

@@ -6,8 +6,7 @@
  * to be whole is all of it; nothing of it is on the control channel (world.c).  When all is quiet,
  * each is whole; or is told to be cut, if who brought it is dead, or not kept, if the job may keep
  * no more; nobody waits for what will not come. */
-#include "tests/sim/seeds.h"
-#include "tests/sim/world.h"
+#include "tests/sim/play.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -330,18 +329,13 @@ static void run(uint64_t seed)
         mend_courier();
     }
     check_quiet(seed);
-    const char *violation = world_violation(world);
-    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    world_kill_all(world);
-    world_close(world);
-    world_free(&play.world);
+    play_end(&play.world, seed);
 }
 
 Test(attach, is_whole_or_told_to_be_cut_or_not_kept, .timeout = 900)
 {
-    uint64_t first = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
-    for (uint64_t seed = first; seed < first + count; seed++)
+    SEEDS_EACH(seed, count)
         run(seed);
     fprintf(stderr,
             "%" PRIu64 " seeds: told %" PRIu64 " coming, %" PRIu64 " away, %" PRIu64

@@ -9,9 +9,9 @@
  *   - each lease is given once: no slot comes to anybody with a delivery that somebody has had,
  *     nor with more than are allowed;
  *   - values that are no requests are done or dead: the group is behind all of them. */
+#include "tests/lib/error_of.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/seeds.h"
-#include "tests/sim/world.h"
+#include "tests/sim/play.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -173,23 +173,12 @@ static void say_task(uint64_t seq)
     world_pump(play.world, MASTER);
 }
 
-static struct span an_error(const char *type)
-{
-    static uint8_t bytes[256];
-    size_t count = 0;
-    struct error_record record;
-    error_record_init(&record);
-    record.type = span_text(type);
-    cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
-    return span_of(bytes, count);
-}
-
 static void take_back(uint64_t seq)
 {
     uint64_t number;
     struct session *session = world_session(play.world, MASTER);
     (void)session_retract(session, play.replies, play.asked[seq].reply_seq,
-                          an_error("app.taken_back"), &number); /* or it is not taken back */
+                          error_of("app.taken_back"), &number); /* or it is not taken back */
     world_pump(play.world, MASTER);
 }
 
@@ -266,10 +255,10 @@ static void finish(uint32_t host, uint64_t value)
         session_task_end(session, held->lease, SESSION_TASK_RETURNED, 0, SPAN_NONE);
     else if (what == 1)
         session_task_end(session, held->lease, SESSION_TASK_REJECTED, dice_between(dice(), -1, 500),
-                         an_error("app.not_now"));
+                         error_of("app.not_now"));
     else if (what == 2) {
         asked->was_failed = true;
-        session_task_end(session, held->lease, SESSION_TASK_FAILED, -1, an_error("app.failed"));
+        session_task_end(session, held->lease, SESSION_TASK_FAILED, -1, error_of("app.failed"));
     } else if (held->is_request && what > 3)
         answer(host, held);
     else {
@@ -378,19 +367,11 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 static void open_world(uint64_t seed)
 {
     static const char *const names[] = {"w0", "w1", "w2", "w3", "w4", "m"};
-    struct world_options options;
+    struct world_options options = play_options(seed, 5, 20);
     memset(&play, 0, sizeof play);
-    world_options_init(&options);
-    options.seed = seed;
-    options.core.has_facts = true;
-    options.core.linger_ms = 3600000;
     options.core.resume_ms = 1000;
     options.core.unserved_ms = 2000;
-    options.delay_most_ns[CHANNEL_CONTROL] = 5 * WORLD_MS;
-    options.delay_most_ns[CHANNEL_DATA] = 20 * WORLD_MS;
-    options.check_every = 20;
     options.log_most_ns = seed % 2 == 0 ? 20 * WORLD_MS : 0;
-    options.trace = getenv("ERRBUS_SIM_TRACE") != NULL ? stderr : NULL;
     options.hooks =
         (struct world_hooks){.on_news = on_news, .on_act = on_act, .on_event = on_event};
     play.forgets = options.log_most_ns > 0;
@@ -489,19 +470,14 @@ static void run(uint64_t seed)
         check_place();
     if (world_violation(play.world) == NULL)
         ask_again();
-    const char *violation = world_violation(play.world);
-    cr_assert_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    world_kill_all(play.world);
-    world_close(play.world);
-    world_free(&play.world);
+    play_end(&play.world, seed);
 }
 
 Test(group, ends_each_task_once_and_each_lease_is_given_once, .timeout = 900)
 {
-    uint64_t first = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t values = 0, errors = 0, dead = 0, again = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    SEEDS_EACH(seed, count) {
         run(seed);
         values += play.values;
         errors += play.errors;

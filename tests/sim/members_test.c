@@ -15,9 +15,9 @@
  *     are told what they missed of earlier ones.
  *   - When all is quiet, the newest epoch is full: its ranks are those of the incarnations that are
  *     there, without a hole. */
+#include "tests/lib/error_of.h"
 #include "tests/sim/coverage.h"
-#include "tests/sim/seeds.h"
-#include "tests/sim/world.h"
+#include "tests/sim/play.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -289,17 +289,10 @@ static void promise(uint32_t host, uint64_t within_ms)
 static void go(uint32_t host, bool is_failing)
 {
     struct session *session = world_session(play.world, host);
-    uint8_t bytes[256];
-    size_t count;
-    struct error_record record;
-    error_record_init(&record);
-    record.type = span_text("app.flaky");
-    enum wire_err err = error_encode(&record, 1, bytes, sizeof bytes, &count);
-    cr_assert_eq(err, WIRE_OK);
     if (session_state(session) != SESSION_UP)
         return;
     if (is_failing)
-        session_fail_party(session, span_of(bytes, count));
+        session_fail_party(session, error_of("app.flaky"));
     else
         session_leave(session);
     world_pump(play.world, host);
@@ -410,17 +403,9 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 
 static void open_world(uint64_t seed)
 {
-    struct world_options options;
+    struct world_options options = play_options(seed, 5, 20);
     memset(&play, 0, sizeof play);
-    world_options_init(&options);
-    options.seed = seed;
-    options.trace = getenv("ERRBUS_SIM_TRACE") != NULL ? stderr : NULL;
-    options.core.has_facts = true;
-    options.core.linger_ms = 3600000;
     options.core.resume_ms = 500;
-    options.delay_most_ns[CHANNEL_CONTROL] = 5 * WORLD_MS;
-    options.delay_most_ns[CHANNEL_DATA] = 20 * WORLD_MS;
-    options.check_every = 20;
     options.log_most_ns = seed % 2 == 0 ? 20 * WORLD_MS : 0;
     options.hooks =
         (struct world_hooks){.on_news = on_news, .on_act = on_act, .on_event = on_event};
@@ -447,24 +432,15 @@ static void open_world(uint64_t seed)
 
 static void create_job(void)
 {
-    world_start(play.world, ASKER);
-    world_run(play.world, 1000 * WORLD_MS);
-    struct session *session = world_session(play.world, ASKER);
-    cr_assert_eq(session_state(session), SESSION_UP);
-    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE,
-                                             .as.job_create = {.job = span_text("job"),
-                                                               .min = MIN,
-                                                               .max = MAX,
-                                                               .join_window_ms = 700,
-                                                               .join_timeout_ms = -1,
-                                                               .settle_ms = 100,
-                                                               .max_restarts = 1000,
-                                                               .deadline_ms = -1}});
-    world_pump(play.world, ASKER);
-    world_run(play.world, world_now_ns(play.world) + 1000 * WORLD_MS);
-    struct msg answer;
-    cr_assert(session_answer_take(session, &answer));
-    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+    play_create_job(play.world, ASKER, 1000,
+                    (struct msg_job_create){.job = span_text("job"),
+                                            .min = MIN,
+                                            .max = MAX,
+                                            .join_window_ms = 700,
+                                            .join_timeout_ms = -1,
+                                            .settle_ms = 100,
+                                            .max_restarts = 1000,
+                                            .deadline_ms = -1});
     world_kill(play.world, ASKER, true, 0);
 }
 
@@ -516,20 +492,15 @@ static void run(uint64_t seed)
                      host, 0);
     world_run(play.world, begin_ns + (ACTIVE_MS + QUIET_MS) * WORLD_MS);
     check_quiet();
-    const char *violation = world_violation(play.world);
-    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    world_kill_all(play.world);
-    world_close(play.world);
-    world_free(&play.world);
+    play_end(&play.world, seed);
 }
 
 Test(members, have_unique_dense_ranks_in_the_same_epochs_in_the_same_order, .timeout = 900)
 {
-    uint64_t first = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t epochs = 0;
     uint32_t attempts = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
+    SEEDS_EACH(seed, count) {
         run(seed);
         epochs += play.newest;
         attempts += play.attempts;

@@ -87,6 +87,15 @@ struct outcome outcome_of_error(struct span error_id)
 
 /* ---- the tables ------------------------------------------------------------------------------ */
 
+/* An empty one with twice the room. */
+static void *larger_table(size_t bytes, uint32_t *room)
+{
+    *room = *room > 0 ? *room * 2 : TABLE_ROOM_MIN;
+    void *table = calloc(*room, bytes);
+    must(table != NULL);
+    return table;
+}
+
 static struct fact *fact_slot(struct fact *facts, uint32_t room, uint32_t topic, uint64_t seq)
 {
     uint32_t at = (uint32_t)mixed(seq * 1000003 + topic) & (room - 1);
@@ -97,9 +106,8 @@ static struct fact *fact_slot(struct fact *facts, uint32_t room, uint32_t topic,
 
 static void facts_grow(struct oracle *oracle)
 {
-    uint32_t room = oracle->fact_room > 0 ? oracle->fact_room * 2 : TABLE_ROOM_MIN;
-    struct fact *facts = calloc(room, sizeof *facts);
-    must(facts != NULL);
+    uint32_t room = oracle->fact_room;
+    struct fact *facts = larger_table(sizeof *facts, &room);
     for (uint32_t i = 0; i < oracle->fact_room; i++)
         if (oracle->facts[i].is_used)
             *fact_slot(facts, room, oracle->facts[i].topic, oracle->facts[i].seq) =
@@ -131,9 +139,8 @@ static struct origin *origin_slot(struct origin *origins, uint32_t room, uint64_
 
 static void origins_grow(struct oracle *oracle)
 {
-    uint32_t room = oracle->origin_room > 0 ? oracle->origin_room * 2 : TABLE_ROOM_MIN;
-    struct origin *origins = calloc(room, sizeof *origins);
-    must(origins != NULL);
+    uint32_t room = oracle->origin_room;
+    struct origin *origins = larger_table(sizeof *origins, &room);
     for (uint32_t i = 0; i < oracle->origin_room; i++)
         if (oracle->origins[i].is_used)
             *origin_slot(origins, room, oracle->origins[i].mark) = oracle->origins[i];

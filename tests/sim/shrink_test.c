@@ -33,12 +33,21 @@ static void fill(struct script *script)
                                                   .value = i});
 }
 
+/* What is left of a full script, as long as it fails so. */
+static struct shrink shrink_full(struct script *script,
+                                 bool (*fails)(void *arg, const struct script *script,
+                                               unsigned eases))
+{
+    fill(script);
+    struct shrink shrink = {.script = script, .fails = fails};
+    shrink_run(&shrink, 3);
+    return shrink;
+}
+
 Test(shrink, leaves_what_is_needed_and_nothing_else)
 {
     struct script script;
-    fill(&script);
-    struct shrink shrink = {.script = &script, .fails = has_all_needed};
-    shrink_run(&shrink, 3);
+    struct shrink shrink = shrink_full(&script, has_all_needed);
     cr_assert_eq(script.count, NEEDED);
     for (size_t i = 0; i < NEEDED; i++)
         cr_expect_eq(script.moments[i].value, needed[i]);
@@ -58,9 +67,7 @@ static bool never_fails(void *arg, const struct script *script, unsigned eases)
 Test(shrink, leaves_all_where_nothing_can_be_left_out)
 {
     struct script script;
-    fill(&script);
-    struct shrink shrink = {.script = &script, .fails = never_fails};
-    shrink_run(&shrink, 3);
+    struct shrink shrink = shrink_full(&script, never_fails);
     cr_expect_eq(script.count, MOMENTS);
     cr_expect_eq(shrink.eases, 0);
     script_fini(&script);

@@ -7,8 +7,7 @@
  * whoever is told the final verdict of an attempt, be it a party, the control topic or an observer
  * that asks, is told the same bytes.  And the root is where all blame ends, however late its
  * report.  Some have something to say when all is said: that is history, marked late. */
-#include "tests/sim/seeds.h"
-#include "tests/sim/world.h"
+#include "tests/sim/play.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -250,15 +249,8 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 
 static void open_world(uint64_t seed)
 {
-    struct world_options options;
+    struct world_options options = play_options(seed, 200, 200);
     memset(&play, 0, sizeof play);
-    world_options_init(&options);
-    options.seed = seed;
-    options.core.has_facts = true;
-    options.core.linger_ms = 3600000;
-    options.delay_most_ns[CHANNEL_CONTROL] = 200 * WORLD_MS;
-    options.delay_most_ns[CHANNEL_DATA] = 200 * WORLD_MS;
-    options.check_every = 20;
     options.hooks =
         (struct world_hooks){.on_act = on_act, .on_event = on_event, .on_step = on_step};
     play.world = world_new(&options);
@@ -278,22 +270,14 @@ static void open_world(uint64_t seed)
 
 static void create_job(void)
 {
-    world_start(play.world, ASKER);
-    world_run(play.world, 2000 * WORLD_MS);
-    struct session *session = world_session(play.world, ASKER);
-    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE,
-                                             .as.job_create = {.job = span_text("job"),
-                                                               .min = HOSTS,
-                                                               .max = HOSTS,
-                                                               .settle_ms = SETTLE_MS,
-                                                               .max_restarts = ATTEMPTS - 1,
-                                                               .join_timeout_ms = -1,
-                                                               .deadline_ms = -1}});
-    world_pump(play.world, ASKER);
-    world_run(play.world, world_now_ns(play.world) + 2000 * WORLD_MS);
-    struct msg answer;
-    cr_assert(session_answer_take(session, &answer));
-    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+    play_create_job(play.world, ASKER, 2000,
+                    (struct msg_job_create){.job = span_text("job"),
+                                            .min = HOSTS,
+                                            .max = HOSTS,
+                                            .settle_ms = SETTLE_MS,
+                                            .max_restarts = ATTEMPTS - 1,
+                                            .join_timeout_ms = -1,
+                                            .deadline_ms = -1});
 }
 
 /* How many parties were told, of all attempts. */
@@ -325,20 +309,15 @@ static uint32_t run(uint64_t seed)
     uint32_t told = check_told();
     for (uint32_t attempt = 1; attempt <= ATTEMPTS; attempt++)
         late_count += play.finals[attempt].late_count;
-    const char *violation = world_violation(play.world);
-    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
-    world_kill_all(play.world);
-    world_close(play.world);
-    world_free(&play.world);
+    play_end(&play.world, seed);
     return told;
 }
 
 Test(verdict, is_one_for_all_parties_in_whatever_order_the_reports_come, .timeout = 600)
 {
-    uint64_t first = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t told = 0;
-    for (uint64_t seed = first; seed < first + count; seed++)
+    SEEDS_EACH(seed, count)
         told += run(seed);
     fprintf(stderr, "%" PRIu64 " seeds: parties were told %" PRIu64 " times, %u failed late\n",
             count, told, late_count);

@@ -9,6 +9,7 @@
 #include "libbus/api/model.h"
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
+#include "tests/lib/fnv.h"
 #include "tests/sim/around.h"
 
 #include <stdio.h>
@@ -21,11 +22,7 @@ enum { CAUSE_BYTES_MAX = 2000 }; /* chains go on up to there */
 
 static uint64_t hash_of(struct span id)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    const uint8_t *byte = id.data;
-    for (size_t i = 0; i < id.bytes; i++)
-        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return fnv(FNV_BEGIN, id.data, id.bytes);
 }
 
 static int64_t code_of(struct span id)

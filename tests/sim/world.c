@@ -7,6 +7,7 @@
 #include "tests/sim/world.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/fnv.h"
 #include "tests/lib/scarce.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/around.h"
@@ -154,18 +155,7 @@ static uint8_t control_part[LIMIT_CONTROL_BYTES];
 
 static void digest(struct world *world, const void *data, size_t bytes)
 {
-    const uint8_t *byte = data;
-    for (size_t i = 0; i < bytes; i++)
-        world->digest = (world->digest ^ byte[i]) * UINT64_C(0x100000001b3);
-}
-
-static uint64_t hash_of(struct span span)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    const uint8_t *byte = span.data;
-    for (size_t i = 0; i < span.bytes; i++)
-        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    world->digest = fnv(world->digest, data, bytes);
 }
 
 void world_violate(struct world *world, const char *format, ...)
@@ -759,7 +749,7 @@ static void host_note_end(struct world *world, struct host *host)
 {
     struct buffer *error = NULL;
     enum wire_code end = session_end(host->session, &error);
-    uint64_t hash = error != NULL ? hash_of(buffer_span(error)) : 0;
+    uint64_t hash = error != NULL ? fnv(FNV_BEGIN, error->data, error->bytes) : 0;
     if (host->end != CODE_OK && (host->end != end || host->end_hash != hash))
         world_violate(world, "%s ended with %s and now says %s", host->options.party,
                       trace_code(host->end), trace_code(end));
@@ -1503,7 +1493,7 @@ struct world *world_new(const struct world_options *options)
     must(world != NULL);
     world->options = *options;
     around_set(0, "nowhere"); /* until somebody speaks */
-    world->digest = UINT64_C(0xcbf29ce484222325);
+    world->digest = FNV_BEGIN;
     dice_init(&world->dice, options->seed);
     dice_init(&world->core_port_dice, ~options->seed);
     dice_init(&world->disk_dice, options->seed ^ UINT64_C(0x6469736b));

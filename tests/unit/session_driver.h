@@ -8,6 +8,7 @@
 #include "libbus/base/must.h"
 #include "libbus/session/session.h"
 #include "libbus/session/session_observe.h"
+#include "tests/lib/error_of.h"
 
 #include <criterion/criterion.h>
 
@@ -237,18 +238,6 @@ static inline void driver_expect_end(struct driver *d, enum wire_code code, cons
     cr_assert(span_equal(records[0].type, span_text(type)), "type %.*s", (int)records[0].type.bytes,
               (const char *)records[0].type.data);
     buffer_unref(&error);
-}
-
-/* An encoded error of this type, in memory that stands until the next call. */
-static inline struct span driver_error(const char *type)
-{
-    static uint8_t bytes[1024];
-    size_t count = 0;
-    struct error_record record;
-    error_record_init(&record);
-    record.type = span_text(type);
-    cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
-    return span_of(bytes, count);
 }
 
 /* A batch of these frames, as the broker sends them. */

@@ -197,8 +197,8 @@ static void write_some(uint32_t topic)
     cr_assert_eq(slot, 2);
     TRY(session_commit(d.session, d.now_ns, topic, slot, values[0]));
     TRY(session_reserve(d.session, d.now_ns, topic, -1, -1, 0, &slot));
-    session_fail(d.session, d.now_ns, topic, slot, driver_error("app.bad")); /* cannot fail */
-    TRY(session_retract(d.session, topic, 0, driver_error("app.sorry"), &number));
+    session_fail(d.session, d.now_ns, topic, slot, error_of("app.bad")); /* cannot fail */
+    TRY(session_retract(d.session, topic, 0, error_of("app.sorry"), &number));
     TRY(session_result(d.session, number, NULL));
     settle();
     cr_assert_eq(broker.uploaded, sizeof large);

@@ -109,7 +109,7 @@ Test(session_read, hands_out_frames_in_order)
         driver_value(4, 10, "ten"),
         driver_topic_frame(5, "bob/y"),
         driver_value(5, 0, ""),
-        {.flags = FRAME_ERROR, .topic = 4, .seq = 11, .value = driver_error("app.bad")},
+        {.flags = FRAME_ERROR, .topic = 4, .seq = 11, .value = error_of("app.bad")},
         gap(4, 12, 3),
         {.flags = FRAME_COMMIT, .topic = 4, .seq = 15, .delivery = 2, .value = span_text("last")},
     };
@@ -125,7 +125,7 @@ Test(session_read, hands_out_frames_in_order)
     expect_value(sub, 0, "");
     struct session_item item = take(sub);
     cr_assert_eq(item.kind, SESSION_ITEM_ERROR);
-    cr_assert(span_equal(item.value, driver_error("app.bad")));
+    cr_assert(span_equal(item.value, error_of("app.bad")));
     buffer_unref(&item.buffer);
     item = take(sub);
     cr_assert_eq(item.kind, SESSION_ITEM_DROPPED);
@@ -172,7 +172,7 @@ Test(session_read, hands_out_the_end_of_a_party)
     struct frame frames[] = {
         driver_topic_frame(0x80000001, "bob"),
         {.flags = FRAME_END, .topic = 0x80000001, .seq = 2},
-        {.flags = FRAME_END, .topic = 0x80000001, .seq = 3, .value = driver_error("errbus.silent")},
+        {.flags = FRAME_END, .topic = 0x80000001, .seq = 3, .value = error_of("errbus.silent")},
     };
     driver_deliver(&d, sub, frames, 3);
     driver_deliver(&d, sub, frames, 3); /* told again */
@@ -183,7 +183,7 @@ Test(session_read, hands_out_the_end_of_a_party)
     cr_assert(span_equal(session_topic_name(d.session, item.topic), span_text("bob")));
     item = take(sub);
     cr_assert_eq(item.seq, 3);
-    cr_assert(span_equal(item.value, driver_error("errbus.silent")));
+    cr_assert(span_equal(item.value, error_of("errbus.silent")));
     buffer_unref(&item.buffer);
     expect_none(sub);
     driver_break_link(&d);
@@ -390,13 +390,13 @@ Test(session_read, tells_that_a_subscription_was_refused)
                                      .as.subscribed = {.number = i == 0 ? 1 : 2,
                                                        .sub = sub,
                                                        .code = i == 0 ? CODE_EDENIED : CODE_EFULL,
-                                                       .error = driver_error("errbus.name")}});
+                                                       .error = error_of("errbus.name")}});
     expect_value(sub, 0, "here");
     struct session_item item;
     struct buffer *error;
     cr_assert(session_sub_is_readable(d.session, sub));
     cr_assert_eq(session_sub_take(d.session, sub, &item, &error), CODE_EDENIED);
-    cr_assert(span_equal(buffer_span(error), driver_error("errbus.name")));
+    cr_assert(span_equal(buffer_span(error), error_of("errbus.name")));
     buffer_unref(&error);
     cr_assert_eq(session_sub_add(d.session, sub, span_text("#")), CODE_EDENIED);
     session_unsubscribe(d.session, sub, false);
@@ -412,7 +412,7 @@ static void refuse_pattern(uint32_t sub)
                                  .as.subscribed = {.number = number,
                                                    .sub = sub,
                                                    .code = CODE_EFULL,
-                                                   .error = driver_error("errbus.full")}});
+                                                   .error = error_of("errbus.full")}});
 }
 
 /* The broker has it all the same, and would hold back writers for nobody. */
@@ -458,7 +458,7 @@ Test(session_read, hands_out_what_is_here_before_the_end)
     uint32_t sub = up_and_subscribed();
     deliver_one(sub, driver_value(4, 0, "here"));
     uint64_t want = await("bob/x", 9, true);
-    session_fail_party(d.session, driver_error("app.broken"));
+    session_fail_party(d.session, error_of("app.broken"));
     expect_value(sub, 0, "here");
     struct session_item item;
     cr_assert(session_sub_is_readable(d.session, sub));
@@ -558,14 +558,13 @@ Test(session_read, answers_who_awaits)
     expect_answer(want, "seven");
     expect_answer(same, "seven");
     expect_no_answer(other);
-    deliver_one(0, (struct frame){.flags = FRAME_ERROR,
-                                  .topic = 4,
-                                  .seq = 8,
-                                  .value = driver_error("errbus.deadline")});
+    deliver_one(
+        0, (struct frame){
+               .flags = FRAME_ERROR, .topic = 4, .seq = 8, .value = error_of("errbus.deadline")});
     struct session_item item;
     cr_assert_eq(session_want_take(d.session, other, &item), CODE_OK);
     cr_assert_eq(item.kind, SESSION_ITEM_ERROR);
-    cr_assert(span_equal(item.value, driver_error("errbus.deadline")));
+    cr_assert(span_equal(item.value, error_of("errbus.deadline")));
     cr_assert(span_equal(session_topic_name(d.session, item.topic), span_text("bob/x")));
     buffer_unref(&item.buffer);
     deliver_one(0, driver_value(4, 7, "nobody waits for it"));

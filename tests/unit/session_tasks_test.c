@@ -77,7 +77,7 @@ Test(session_tasks, come_in_any_order_and_again)
     cr_expect_eq(again.seq, 5);
     cr_expect_eq(again.delivery, 2);
     cr_expect_neq(first.lease, again.lease);
-    session_task_end(d.session, again.lease, SESSION_TASK_REJECTED, 100, driver_error("app.no"));
+    session_task_end(d.session, again.lease, SESSION_TASK_REJECTED, 100, error_of("app.no"));
     struct msg msg = expect_task(5, 2, 2);
     cr_expect_eq(msg.as.task.retry_after_ms, 100);
     cr_expect_gt(msg.as.task.error.bytes, 0);
@@ -129,7 +129,7 @@ Test(session_tasks, that_are_over_are_told_to_who_has_them)
                                                   .topic = TASKS,
                                                   .seq = 5,
                                                   .delivery = 1,
-                                                  .error = driver_error("app.enough")}});
+                                                  .error = error_of("app.enough")}});
     cr_expect(session_task_is_over(d.session, item.lease, &why));
     cr_expect_not_null(why);
     buffer_unref(&why);
@@ -309,7 +309,7 @@ Test(session_tasks, wait_no_more_for_a_large_value_that_is_taken_back)
     uint64_t number = 0;
     uint32_t big = driver_topic(&d, "alice/big", 60, 1 << 24);
     struct session_mark mark = settle_behind(big, &seq);
-    cr_assert_eq(session_retract(d.session, big, seq, driver_error("app.sorry"), &number), CODE_OK);
+    cr_assert_eq(session_retract(d.session, big, seq, error_of("app.sorry"), &number), CODE_OK);
     (void)driver_expect(&d, MSG_RETRACT);
     number = expect_task(5, 1, 0).as.task.number;
     cr_expect_not(session_mark_reached(d.session, mark));

@@ -559,9 +559,9 @@ Test(session, ends_as_the_broker_says)
     static const enum wire_code codes[] = {CODE_EFENCED, CODE_ELOST};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         driver_up(&d);
-        driver_say(&d, &(struct msg){
-                           .type = MSG_OVER,
-                           .as.over = {.code = codes[i], .error = driver_error("errbus.silent")}});
+        driver_say(
+            &d, &(struct msg){.type = MSG_OVER,
+                              .as.over = {.code = codes[i], .error = error_of("errbus.silent")}});
         driver_expect_end(&d, codes[i], "errbus.silent");
         cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
         driver_fini(&d);
@@ -625,7 +625,7 @@ Test(session, leaves_at_once_when_it_never_had_a_session)
     cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
     driver_fini(&d);
     driver_init(&d);
-    session_fail_party(d.session, driver_error("app.broken"));
+    session_fail_party(d.session, error_of("app.broken"));
     driver_expect_end(&d, CODE_ECLOSED, "app.broken");
     cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
     driver_fini(&d);
@@ -634,8 +634,8 @@ Test(session, leaves_at_once_when_it_never_had_a_session)
 Test(session, fails_at_once_and_still_tells_the_broker)
 {
     driver_up(&d);
-    session_fail_party(d.session, driver_error("app.broken"));
-    session_fail_party(d.session, driver_error("app.other"));
+    session_fail_party(d.session, error_of("app.broken"));
+    session_fail_party(d.session, error_of("app.other"));
     driver_expect_end(&d, CODE_ECLOSED, "app.broken");
     cr_assert_eq(session_action(d.session), SESSION_NOTHING); /* not before it was told */
     uint32_t topic;
@@ -646,7 +646,7 @@ Test(session, fails_at_once_and_still_tells_the_broker)
 Test(session, tells_the_broker_of_a_failed_party_over_reconnects)
 {
     driver_up(&d);
-    session_fail_party(d.session, driver_error("app.broken"));
+    session_fail_party(d.session, error_of("app.broken"));
     struct msg fail = driver_expect(&d, MSG_FAIL_PARTY);
     cr_assert_eq(fail.as.fail_party.number, 1);
     driver_break_link(&d);
@@ -656,9 +656,9 @@ Test(session, tells_the_broker_of_a_failed_party_over_reconnects)
     (void)driver_expect(&d, MSG_BEAT);
     fail = driver_expect(&d, MSG_FAIL_PARTY);
     cr_assert_eq(fail.as.fail_party.number, 1);
-    driver_say(&d, &(struct msg){
-                       .type = MSG_OVER,
-                       .as.over = {.code = CODE_EFENCED, .error = driver_error("errbus.silent")}});
+    driver_say(
+        &d, &(struct msg){.type = MSG_OVER,
+                          .as.over = {.code = CODE_EFENCED, .error = error_of("errbus.silent")}});
     cr_assert_eq(session_action(d.session), SESSION_DISCONNECT);
     driver_expect_end(&d, CODE_ECLOSED, "app.broken"); /* the first cause stands */
     driver_fini(&d);

@@ -11,7 +11,7 @@ static void tell(uint64_t request, uint64_t state, bool is_over, const char *typ
                                  .as.verdict = {.request = request,
                                                 .state = state,
                                                 .is_over = is_over,
-                                                .error = driver_error(type)}});
+                                                .error = error_of(type)}});
 }
 
 static void expect_verdict(unsigned state, const char *type)
@@ -60,7 +60,7 @@ Test(session_verdict, may_come_before_the_welcome_of_who_goes_on)
     (void)driver_expect(&d, MSG_BEAT);
     driver_expect_end(&d, CODE_EFENCED, "app.first");
     expect_verdict(1, "app.first");
-    session_fail_party(d.session, driver_error("app.mine"));
+    session_fail_party(d.session, error_of("app.mine"));
     (void)driver_expect(&d, MSG_FAIL_PARTY);
     driver_fini(&d);
 }
@@ -79,11 +79,11 @@ Test(session_verdict, leaves_room_for_a_failure_of_its_own_and_a_farewell)
 {
     driver_up(&d);
     tell(0, 1, true, "app.first");
-    session_fail_party(d.session, driver_error("app.mine"));
+    session_fail_party(d.session, error_of("app.mine"));
     struct msg said = driver_expect(&d, MSG_FAIL_PARTY);
     cr_expect_eq(said.as.fail_party.number, 1);
     cr_expect_not(session_is_failing(d.session), "it has said farewell");
-    session_fail_party(d.session, driver_error("app.again"));
+    session_fail_party(d.session, error_of("app.again"));
     session_leave(d.session);
     cr_expect_eq(driver_hear(&d).type, MSG_NONE);
     driver_expect_end(&d, CODE_EFENCED, "app.first");
@@ -117,7 +117,7 @@ Test(session_verdict, ends_nobody_who_is_not_over_by_it)
 Test(session_verdict, is_no_cause_for_who_had_one)
 {
     driver_up(&d);
-    session_fail_party(d.session, driver_error("app.mine"));
+    session_fail_party(d.session, error_of("app.mine"));
     (void)driver_expect(&d, MSG_FAIL_PARTY);
     tell(0, 1, true, "app.first");
     driver_expect_end(&d, CODE_ECLOSED, "app.mine");

@@ -51,7 +51,7 @@ static void refuse(uint32_t topic, uint64_t seq, uint64_t number)
                                  .as.refusal = {.topic = topic,
                                                 .seq = seq,
                                                 .number = number,
-                                                .error = driver_error("errbus.too_late")}});
+                                                .error = error_of("errbus.too_late")}});
 }
 
 /* Each value of a frame as a frame of its own. */
@@ -652,7 +652,7 @@ Test(session_write, drops_the_upload_of_a_retracted_slot)
     cr_assert_eq(expect_batch(1, &frame, 1), 1);
     expect_chunk(0, 0);
     uint64_t number;
-    cr_assert_eq(session_retract(d.session, x, 0, driver_error("app.sorry"), &number), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, 0, error_of("app.sorry"), &number), CODE_OK);
     expect_no_part();
     struct msg retract = driver_expect(&d, MSG_RETRACT);
     cr_assert_eq(retract.as.retract.after, 1);
@@ -668,14 +668,14 @@ Test(session_write, fails_slots_with_the_number_of_what_they_follow)
     uint32_t x = up_with_topic(8);
     cr_assert_eq(publish(x, "before"), CODE_OK);
     uint64_t seq = reserve(x, 0);
-    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
-    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad")); /* gone: a no-op */
+    session_fail(d.session, d.now_ns, x, seq, error_of("app.bad"));
+    session_fail(d.session, d.now_ns, x, seq, error_of("app.bad")); /* gone: a no-op */
     struct msg fail = driver_expect(&d, MSG_FAIL);
     cr_assert_eq(fail.as.fail.number, 1);
     cr_assert_eq(fail.as.fail.after, 2);
     cr_assert_eq(fail.as.fail.topic, 8);
     cr_assert_eq(fail.as.fail.seq, seq);
-    cr_assert(span_equal(fail.as.fail.error, driver_error("app.bad")));
+    cr_assert(span_equal(fail.as.fail.error, error_of("app.bad")));
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
     cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, SPAN_NONE), CODE_ESETTLED);
     driver_fini(&d);
@@ -686,7 +686,7 @@ Test(session_write, says_numbered_messages_again_in_order)
     uint32_t x = up_with_topic(8);
     for (int i = 0; i < 4; i++) {
         uint64_t seq = reserve(x, 0);
-        session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
+        session_fail(d.session, d.now_ns, x, seq, error_of("app.bad"));
         cr_assert_eq(driver_expect(&d, MSG_FAIL).as.fail.number, seq + 1);
     }
     driver_accept(&d, 0, 1);
@@ -706,7 +706,7 @@ Test(session_write, retracts_and_completes_with_an_answer)
     uint64_t seq = reserve(x, 0);
     uint64_t number;
     cr_assert_eq(session_complete(d.session, &number), CODE_EINVAL); /* it owes a slot */
-    cr_assert_eq(session_retract(d.session, x, seq, driver_error("app.sorry"), &number), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, seq, error_of("app.sorry"), &number), CODE_OK);
     cr_assert_eq(session_result(d.session, number, NULL), CODE_ETIMEDOUT);
     cr_assert_eq(session_commit(d.session, d.now_ns, x, seq, SPAN_NONE), CODE_ESETTLED);
     (void)driver_expect(&d, MSG_RETRACT);
@@ -714,11 +714,11 @@ Test(session_write, retracts_and_completes_with_an_answer)
     driver_say(&d, &(struct msg){.type = MSG_RESULT,
                                  .as.result = {.number = number,
                                                .code = CODE_ESETTLED,
-                                               .error = driver_error("errbus.sealed")}});
+                                               .error = error_of("errbus.sealed")}});
     cr_assert(session_news(d.session).is_result);
     struct buffer *error = NULL;
     cr_assert_eq(session_result(d.session, number, &error), CODE_ESETTLED);
-    cr_assert(span_equal(buffer_span(error), driver_error("errbus.sealed")));
+    cr_assert(span_equal(buffer_span(error), error_of("errbus.sealed")));
     buffer_unref(&error);
     cr_assert_eq(session_result(d.session, number, NULL), CODE_EINVAL);
     cr_assert_eq(session_complete(d.session, &number), CODE_OK);
@@ -726,7 +726,7 @@ Test(session_write, retracts_and_completes_with_an_answer)
     driver_say(&d, &(struct msg){.type = MSG_RESULT,
                                  .as.result = {.number = number,
                                                .code = CODE_EINVAL,
-                                               .error = driver_error("errbus.argument")}});
+                                               .error = error_of("errbus.argument")}});
     cr_assert_eq(publish(x, "goes on"), CODE_OK, "the broker refused that it is done");
     cr_assert_eq(session_complete(d.session, &number), CODE_OK);
     cr_assert_eq(driver_expect(&d, MSG_COMPLETE).as.complete.number, number);
@@ -745,7 +745,7 @@ Test(session_write, knows_that_its_failure_was_heard)
     driver_up(&d);
     cr_assert(session_is_answered(d.session));
     cr_assert_not(session_is_leaving(d.session));
-    session_fail_party(d.session, driver_error("app.failed"));
+    session_fail_party(d.session, error_of("app.failed"));
     struct session_mark mark = session_mark(d.session);
     cr_assert(session_is_leaving(d.session));
     cr_assert_not(session_is_answered(d.session));
@@ -781,7 +781,7 @@ Test(session_write, fails_as_a_party_without_waiting_for_uploads)
 {
     uint32_t x = up_with_topic(8);
     cr_assert_eq(publish_bytes(x, DEFAULT_CHUNK_BYTES + 1), CODE_OK);
-    session_fail_party(d.session, driver_error("app.broken"));
+    session_fail_party(d.session, error_of("app.broken"));
     (void)driver_expect(&d, MSG_FAIL_PARTY);
     cr_assert_eq(publish(x, "late"), CODE_ECLOSED);
     driver_fini(&d);
@@ -814,7 +814,7 @@ Test(session_write, hands_refusals_out_once_and_fails_late_commits)
     cr_assert(session_refusal(d.session, &topic, &at, &error));
     cr_assert(span_equal(topic, span_text("alice/x")));
     cr_assert_eq(at, seq);
-    cr_assert(span_equal(buffer_span(error), driver_error("errbus.too_late")));
+    cr_assert(span_equal(buffer_span(error), error_of("errbus.too_late")));
     buffer_unref(&error);
     cr_assert(session_refusal(d.session, &topic, &at, &error));
     cr_assert_eq(at, 17);
@@ -834,7 +834,7 @@ Test(session_write, reaches_marks_when_all_is_accepted)
     cr_assert(session_mark_reached(d.session, mark));
     cr_assert_eq(publish(x, "a"), CODE_OK);
     uint64_t seq = reserve(x, 0);
-    session_fail(d.session, d.now_ns, x, seq, driver_error("app.bad"));
+    session_fail(d.session, d.now_ns, x, seq, error_of("app.bad"));
     mark = session_mark(d.session);
     struct frame frames[2];
     cr_assert_eq(expect_batch(1, frames, 2), 2);
@@ -934,9 +934,9 @@ Test(session_write, asks_again_when_an_answer_may_be_lost)
 {
     uint32_t x = up_with_topic(8);
     uint64_t first, second, third;
-    cr_assert_eq(session_retract(d.session, x, 0, driver_error("app.sorry"), &first), CODE_OK);
-    cr_assert_eq(session_retract(d.session, x, 1, driver_error("app.sorry"), &second), CODE_OK);
-    cr_assert_eq(session_retract(d.session, x, 2, driver_error("app.sorry"), &third), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, 0, error_of("app.sorry"), &first), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, 1, error_of("app.sorry"), &second), CODE_OK);
+    cr_assert_eq(session_retract(d.session, x, 2, error_of("app.sorry"), &third), CODE_OK);
     for (int i = 0; i < 3; i++)
         (void)driver_expect(&d, MSG_RETRACT);
     driver_say(&d, &(struct msg){.type = MSG_RESULT, .as.result.number = first});

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* play.h -- for tests: what the simulations of one subject have in common, which play one seed
+ * after another, each in a world of its own. */
+#ifndef SIM_PLAY_H
+#define SIM_PLAY_H
+
+#include "tests/sim/seeds.h"
+#include "tests/sim/world.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* A world with facts and a patient broker, in which a part takes so long at the most. */
+static inline struct world_options play_options(uint64_t seed, int64_t control_ms, int64_t data_ms)
+{
+    struct world_options options;
+    world_options_init(&options);
+    options.seed = seed;
+    options.core.has_facts = true;
+    options.core.linger_ms = 3600000;
+    options.delay_most_ns[CHANNEL_CONTROL] = control_ms * WORLD_MS;
+    options.delay_most_ns[CHANNEL_DATA] = data_ms * WORLD_MS;
+    options.check_every = 20;
+    options.trace = getenv("ERRBUS_SIM_TRACE") != NULL ? stderr : NULL;
+    return options;
+}
+
+/* The host has time to greet, and as much again for the answer. */
+static inline void play_create_job(struct world *world, uint32_t host, int64_t time_ms,
+                                   struct msg_job_create job)
+{
+    struct msg answer;
+    world_start(world, host);
+    world_run(world, time_ms * WORLD_MS);
+    struct session *session = world_session(world, host);
+    cr_assert_eq(session_state(session), SESSION_UP);
+    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
+    world_pump(world, host);
+    world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
+    cr_assert(session_answer_take(session, &answer));
+    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+}
+
+/* No promise was broken. */
+static inline void play_end(struct world **world, uint64_t seed)
+{
+    const char *violation = world_violation(*world);
+    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
+    world_kill_all(*world);
+    world_close(*world);
+    world_free(world);
+}
+
+#endif
