@@ -223,14 +223,16 @@ static void put_parties(struct core_dump *dump, const struct core *core)
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
              party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
              party->first, (uint64_t)party->ended_ns,
-             party_any_session(party) != NULL ? party->run_rule : 0);
+             party_any_session(party) != NULL ? party->run_rule : 0,
+             party_any_session(party) != NULL ? party->client : 0);
         for (uint32_t i = 0; i < party->end_count; i++)
             LINE(dump, "   end", party->ends[i].first, party->ends[i].incarnation,
                  number_of(party->ends[i].failure));
         if (party->guard != NULL)
             LINE(dump, "   guard", party->guard->token, party->guard->incarnation,
                  (uint64_t)party->guard->beat_ns, (uint64_t)party->guard->lost_after_ns,
-                 (uint64_t)party->guard->grace_ns, party->program_count);
+                 (uint64_t)party->guard->grace_ns, party->program_count,
+                 party->session != NULL ? party->program_client : 0);
         if (party->guard != NULL)
             put_process(dump, party->guard);
         if (party->session != NULL)

@@ -49,6 +49,7 @@ void app_fini(struct app *app)
 void app_start(struct app *app)
 {
     app->record = oracle_record(app->oracle, app->job, app->party);
+    oracle_record_at(app->oracle, app->record)->is_process = true;
     app->is_running = true;
     app->is_leaving = false;
     app->is_completed = false;

@@ -243,6 +243,55 @@ const char *oracle_record_ended(struct oracle *oracle, uint32_t job, struct span
     return NULL;
 }
 
+void oracle_record_replaced(struct oracle *oracle, uint32_t job, struct span party,
+                            uint32_t incarnation)
+{
+    struct oracle_record *record = oracle_record_find(oracle, job, party, incarnation);
+    if (record != NULL)
+        record->is_replaced = true;
+}
+
+static bool is_of_party(const struct oracle_record *record, const struct oracle_record *other)
+{
+    return record->job == other->job && strcmp(record->party, other->party) == 0;
+}
+
+/* No process of the party has learnt that it is this incarnation. */
+static bool is_untold(const struct oracle *oracle, const struct oracle_record *record)
+{
+    for (uint32_t i = 0; i < oracle->record_count; i++) {
+        const struct oracle_record *other = &oracle->records[i];
+        if (other != record && is_of_party(record, other) &&
+            other->incarnation == record->incarnation)
+            return false;
+    }
+    return !record->is_process;
+}
+
+const char *oracle_check_replaced(struct oracle *oracle)
+{
+    for (uint32_t i = 0; i < oracle->record_count; i++) {
+        const struct oracle_record *of = &oracle->records[i];
+        uint32_t untold = 0;
+        uint32_t unnamed = 0;
+        for (uint32_t k = 0; k < oracle->record_count; k++) {
+            const struct oracle_record *other = &oracle->records[k];
+            if (!is_of_party(of, other))
+                continue;
+            untold += other->is_replaced && is_untold(oracle, other);
+            unnamed += other->is_process && other->incarnation == 0;
+        }
+        if (untold > unnamed) {
+            (void)snprintf(oracle->text, sizeof oracle->text,
+                           "%u incarnations of %s were replaced that no process was told of, and "
+                           "%u processes were told nothing",
+                           untold, of->party, unnamed); /* fits */
+            return oracle->text;
+        }
+    }
+    return NULL;
+}
+
 uint32_t oracle_topic(struct oracle *oracle, uint32_t job, struct span name)
 {
     for (uint32_t i = 0; i < oracle->topic_count; i++)

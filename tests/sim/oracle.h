@@ -41,6 +41,8 @@ struct oracle_record {
     uint32_t attempt;     /* of the job, in which it took part; 0: not known */
     int64_t lost_ns;      /* when the broker declared it lost; INT64_MAX: it did not */
     int64_t ended_ns;     /* when the broker said that it ended, in whatever way; INT64_MAX */
+    bool is_replaced;     /* it was lost because another client of its name came */
+    bool is_process;      /* a process of the party stands behind it */
 };
 
 /* Topics begin anew with each attempt: those of attempt n, from 1, have the job's number and n - 1
@@ -75,6 +77,13 @@ void oracle_record_named(struct oracle *oracle, uint32_t record, uint32_t incarn
 /* The broker says that this incarnation ended.  NULL, or what is wrong. */
 const char *oracle_record_ended(struct oracle *oracle, uint32_t job, struct span party,
                                 uint32_t incarnation, bool is_lost, int64_t now_ns);
+/* ... because another client of its name came. */
+void oracle_record_replaced(struct oracle *oracle, uint32_t job, struct span party,
+                            uint32_t incarnation);
+/* A client that greets again, before it was welcomed, is the same incarnation.  So each incarnation
+ * that was replaced, and that nobody was told of, is of a process that ended before it was told.
+ * NULL, or what is wrong. */
+const char *oracle_check_replaced(struct oracle *oracle);
 uint32_t oracle_topic(struct oracle *oracle, uint32_t job, struct span name);
 struct oracle_topic *oracle_topic_at(struct oracle *oracle, uint32_t topic);
 uint32_t oracle_topic_count(const struct oracle *oracle);

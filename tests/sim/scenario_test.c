@@ -469,6 +469,26 @@ Test(scenario, loses_who_died_with_the_broker)
     expect_end();
 }
 
+/* The broker noted that alice joined, and was killed before she was told.  She joins once. */
+Test(scenario, welcomes_who_was_not_welcomed_yet_into_the_same_incarnation)
+{
+    begin_with_journal();
+    scene_join(&scene, "bob");
+    scene_subscribe(&scene, "bob", "alice/#");
+    scene_run(&scene, 20);
+    scene_start(&scene, "alice", 1);
+    world_crash_broker(scene.stage.world, 100 * WORLD_MS);
+    scene_run(&scene, 800);
+    scene_publish(&scene, "alice", "alice/w", "0");
+    scene_run(&scene, 20);
+    EXPECT("[   2] bob: up, incarnation 1\n"
+           "[  41] the broker is killed\n"
+           "[ 141] the broker is back\n"
+           "[ 205] alice: up, incarnation 1\n"
+           "[ 847] bob: alice/w 0 = 0\n");
+    expect_end();
+}
+
 /* A snapshot stands for all that was before it. */
 Test(scenario, goes_on_from_a_snapshot_and_what_followed)
 {

@@ -75,7 +75,7 @@ struct app *scene_app(struct scene *scene, const char *party)
     return &scene->stage.apps[who];
 }
 
-void scene_join_job(struct scene *scene, const char *party, const char *job)
+static void start(struct scene *scene, const char *party, const char *job)
 {
     uint32_t index = strcmp(job, jobs[0]) == 0 ? 0 : 1;
     int who = find(scene, party, index);
@@ -91,7 +91,18 @@ void scene_join_job(struct scene *scene, const char *party, const char *job)
     if (world_session(scene->stage.world, (uint32_t)who) != NULL) /* over: nobody uses it */
         stage_kill(&scene->stage, (uint32_t)who, true, 0);
     app_start(&scene->stage.apps[who]);
+}
+
+void scene_join_job(struct scene *scene, const char *party, const char *job)
+{
+    start(scene, party, job);
     scene_run(scene, 20);
+}
+
+void scene_start(struct scene *scene, const char *party, int64_t for_ms)
+{
+    start(scene, party, jobs[0]);
+    scene_run(scene, for_ms);
 }
 
 void scene_join(struct scene *scene, const char *party)

@@ -33,6 +33,8 @@ const char *scene_close(struct scene *scene);
 /* A process of this party starts; goes on until the party is up, or 20 ms passed. */
 void scene_join(struct scene *scene, const char *party);
 void scene_join_job(struct scene *scene, const char *party, const char *job);
+/* The same, for so long only. */
+void scene_start(struct scene *scene, const char *party, int64_t for_ms);
 struct app *scene_app(struct scene *scene, const char *party);
 void scene_run(struct scene *scene, int64_t for_ms);
 /* All that party can read now, without acknowledging it. */

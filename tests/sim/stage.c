@@ -93,6 +93,14 @@ static void on_task_over(void *arg, uint32_t host, const struct msg_task_over *o
     app_task_over(&stage->apps[host], over);
 }
 
+static bool is_replacement(struct span error)
+{
+    struct error_record record;
+    uint32_t count;
+    return error_decode(error, &record, 1, &count) == WIRE_OK &&
+           span_equal(record.type, span_text(ERROR_TYPE_REPLACED));
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     struct stage *stage = arg;
@@ -117,6 +125,8 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
                             world_now_ns(stage->world));
     if (wrong != NULL)
         world_violate(stage->world, "%s", wrong);
+    if (is_lost && is_replacement(event->error))
+        oracle_record_replaced(stage->oracle, job, event->party, (uint32_t)event->incarnation);
 }
 
 static void check_values(struct stage *stage)

@@ -266,6 +266,9 @@ void swarm_check_ended(struct swarm *swarm, uint32_t who)
 void swarm_check_after(struct swarm *swarm)
 {
     struct world *world = swarm->stage.world;
+    const char *replaced = oracle_check_replaced(swarm->stage.oracle);
+    if (replaced != NULL && !oracle_is_doubting(swarm->stage.oracle))
+        world_violate(world, "%s", replaced);
     const struct core_port *port = world_gate(world);
     const char *left = core_census_left(core_port_core(port));
     if (left != NULL)

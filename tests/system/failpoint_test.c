@@ -86,14 +86,6 @@ static void write_round(struct job *job, struct bus *alice, int round)
     check(job, bus_flush(alice, SOON_MS) == BUS_OK, "the flush of the writer failed", round);
 }
 
-/* The broker may be killed when it has noted that the writer joined, and before the writer hears of
- * it.  The writer then joins again, and the reader is told the end of that first incarnation. */
-static bool is_end_of_unheard(enum bus_err err, const struct bus_error *error)
-{
-    return err == BUS_EFAILED && strcmp(bus_error_type(error), "errbus.replaced") == 0 &&
-           bus_error_incarnation(error) == 1;
-}
-
 static void read_place(struct job *job, struct bus_sub *sub, int round, int place)
 {
     struct bus_msg *msg = NULL;
@@ -101,10 +93,6 @@ static void read_place(struct job *job, struct bus_sub *sub, int round, int plac
     uint64_t seq = UINT64_MAX;
     size_t bytes = 0;
     enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, &error);
-    if (is_end_of_unheard(err, error)) {
-        bus_error_unref(&error);
-        err = bus_sub_recv(sub, SOON_MS, &msg, &error);
-    }
     (void)bus_sub_slot(sub, &seq);
     check(job, seq == (uint64_t)(round * 5 + place), "another place than was due", round);
     if (place == 3) {

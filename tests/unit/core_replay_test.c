@@ -164,9 +164,11 @@ static void guard_and_program(void)
 {
     struct msg msg = hello(4, 0);
     msg.as.hello.role = 2;
+    msg.as.hello.client = 44;
     message(4, msg);
     msg = hello(24, 0);
     msg.as.hello.guard = tokens[4];
+    msg.as.hello.client = 55;
     message(24, msg);
     compact();
     numbers[4] = 0;
@@ -251,6 +253,7 @@ Test(core_replay, gives_the_same_state_for_every_kind_of_fact)
     pass_ms(1100); /* nobody is left: a verdict, and whoever comes behind it begins a new one */
     struct msg named = hello(2, 0);
     named.as.hello.run = span_text("night");
+    named.as.hello.client = 22;
     message(2, named);
     closed(2);
     pass_ms(1100);
@@ -451,6 +454,72 @@ Test(core_replay, loses_who_does_not_come_back_in_time)
     EXPECT("");
     pass_ms(1);
     EXPECT("12 < sub 1 error #0 (party_lost of alice)\n12 < sub 1 end #1 (party_lost of alice)\n");
+}
+
+/* ---- a welcome that was lost with the broker ------------------------------------------------- */
+
+/* The broker notes that a party joined, and is killed before the party is told.  The client greets
+ * again: with the same client id it is the same incarnation, by the facts and by a snapshot. */
+static void greet_around_a_crash(struct msg greeting, bool is_by_snapshot)
+{
+    greeting.as.hello.client = 77;
+    greeting.as.hello.dial = 1;
+    message(1, greeting);
+    uint64_t token = tokens[1];
+    if (is_by_snapshot)
+        compact();
+    crash(100);
+    tap(5);
+    forget();
+    greeting.as.hello.dial = 2;
+    message(21, greeting);
+    EXPECT("21 < welcome incarnation 1\n");
+    cr_expect_eq(tokens[21], token);
+}
+
+Test(core_replay, knows_a_client_that_was_not_welcomed_yet)
+{
+    for (int is_by_snapshot = 0; is_by_snapshot < 2; is_by_snapshot++) {
+        greet_around_a_crash(hello(1, 0), is_by_snapshot);
+        restart();
+    }
+}
+
+Test(core_replay, knows_a_guard_that_was_not_welcomed_yet)
+{
+    for (int is_by_snapshot = 0; is_by_snapshot < 2; is_by_snapshot++) {
+        struct msg greeting = hello(1, 0);
+        greeting.as.hello.role = 2; /* a guard */
+        greet_around_a_crash(greeting, is_by_snapshot);
+        restart();
+    }
+}
+
+Test(core_replay, knows_a_program_that_was_not_welcomed_yet)
+{
+    for (int is_by_snapshot = 0; is_by_snapshot < 2; is_by_snapshot++) {
+        struct msg guard = hello(4, 0);
+        guard.as.hello.role = 2; /* a guard */
+        guard.as.hello.party = span_text("alice");
+        message(4, guard);
+        struct msg greeting = hello(1, 0);
+        greeting.as.hello.guard = tokens[4];
+        greet_around_a_crash(greeting, is_by_snapshot);
+        restart();
+    }
+}
+
+/* Another client of the name is another incarnation: the one before it is replaced. */
+Test(core_replay, takes_no_other_client_for_one_that_was_not_welcomed_yet)
+{
+    struct msg greeting = hello(1, 0);
+    greeting.as.hello.client = 77;
+    message(1, greeting);
+    crash(100);
+    greeting.as.hello.client = 78;
+    forget();
+    message(21, greeting);
+    EXPECT("21 < welcome incarnation 2\n");
 }
 
 Test(core_replay, skips_what_came_before_and_asks_for_nothing_twice)

@@ -227,9 +227,9 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         run_join(core, party, hello);
     judge_joined(core, job);
     party->run_rule = (uint8_t)hello->run_rule;
-    session_begin(core, party, session, party->incarnation + 1);
-    party->client = hello->client;
+    party->client = hello->client; /* before it is noted */
     party->dial = session->dial;
+    session_begin(core, party, session, party->incarnation + 1);
     party_tell(core, party, EVENT_PARTY_JOINED, "", 0, NULL);
     welcome(core, session, hello, false);
 }
@@ -275,9 +275,9 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
                "the broker has no room for another session");
         return;
     }
-    guard_begin_program(core, party, session);
-    party->program_client = hello->client;
+    party->program_client = hello->client; /* before it is noted */
     party->program_dial = session->dial;
+    guard_begin_program(core, party, session);
     welcome(core, session, hello, false);
 }
 

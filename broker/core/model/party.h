@@ -38,9 +38,9 @@ struct party {
                                  has not ended */
     struct party_end ends[LIMIT_PARTY_ENDS]; /* of earlier ones of this attempt, oldest first */
     uint32_t end_count;
-    uint64_t client; /* client id of the HELLO that began it; 0: none, or before a restart */
-    uint32_t dial;   /* HELLO.dial of that client's last connection */
-    uint32_t rank;   /* its place in the job, or RANK_NONE */
+    uint64_t client;         /* client id of the HELLO that began it; 0: none */
+    uint32_t dial;           /* HELLO.dial of that client's last connection */
+    uint32_t rank;           /* its place in the job, or RANK_NONE */
     struct session *session; /* that writes and reads for the live incarnation, or NULL */
     struct session *guard;   /* that speaks of its end alone, see lifecycle/guard.c; or NULL */
     uint32_t program_count;  /* sessions that a guarded incarnation has had */

@@ -62,19 +62,32 @@ static const char *took_part(struct party *party, const struct fact_took_part *f
         .host = (fact)->host, .pid = (fact)->pid                                                   \
     }
 
-static const char *begin_incarnation(struct core *core, struct party *party, uint64_t incarnation,
-                                     uint64_t run_rule, const struct session_terms *terms)
+/* What a fact says of a new incarnation, beside the terms of its session. */
+struct beginning {
+    uint64_t incarnation;
+    uint64_t run_rule;
+    uint64_t client;
+};
+
+#define BEGINNING_OF(fact)                                                                         \
+    ((struct beginning){.incarnation = (fact)->incarnation,                                        \
+                        .run_rule = (fact)->run_rule,                                              \
+                        .client = (fact)->client})
+
+static const char *begin_incarnation(struct core *core, struct party *party,
+                                     struct beginning beginning, const struct session_terms *terms)
 {
     if (party_any_session(party) != NULL || party_is_live(party) ||
-        incarnation <= party->incarnation)
+        beginning.incarnation <= party->incarnation)
         return WRONG_NO_ORDER;
     if (!token_is_new(core, terms->token))
         return WRONG_TWICE;
     struct session *session = session_make(core, party->job, terms);
     if (session == NULL || !roster_reserve(&party->job->roster))
         return WRONG_NO_MEMORY;
-    party->run_rule = (uint8_t)run_rule;
-    session_begin(core, party, session, (uint32_t)incarnation);
+    party->run_rule = (uint8_t)beginning.run_rule;
+    party->client = beginning.client;
+    session_begin(core, party, session, (uint32_t)beginning.incarnation);
     return NULL;
 }
 
@@ -82,7 +95,7 @@ static const char *party_joined(struct core *core, struct party *party,
                                 const struct fact_party_joined *fact)
 {
     const struct session_terms terms = TERMS_OF(fact);
-    return begin_incarnation(core, party, fact->incarnation, fact->run_rule, &terms);
+    return begin_incarnation(core, party, BEGINNING_OF(fact), &terms);
 }
 
 static const char *guard_joined(struct core *core, struct party *party,
@@ -90,7 +103,7 @@ static const char *guard_joined(struct core *core, struct party *party,
 {
     struct session_terms terms = TERMS_OF(fact);
     terms.is_guard = true;
-    const char *wrong = begin_incarnation(core, party, fact->incarnation, fact->run_rule, &terms);
+    const char *wrong = begin_incarnation(core, party, BEGINNING_OF(fact), &terms);
     if (wrong == NULL)
         party->program_count = (uint32_t)fact->programs;
     return wrong;
@@ -108,6 +121,7 @@ static const char *program_joined(struct core *core, struct party *party,
     if (session == NULL)
         return WRONG_NO_MEMORY;
     party->program_count = (uint32_t)fact->program - 1;
+    party->program_client = fact->client;
     guard_begin_program(core, party, session);
     return NULL;
 }
