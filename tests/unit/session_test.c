@@ -708,7 +708,7 @@ Test(session, ends_when_a_part_is_no_message)
     }
 }
 
-static void try_welcome(bool is_resumed, struct msg welcome)
+static void try_welcome(const char *row, bool is_resumed, struct msg welcome)
 {
     if (is_resumed) {
         driver_up(&d);
@@ -719,6 +719,7 @@ static void try_welcome(bool is_resumed, struct msg welcome)
     (void)session_action(d.session);
     (void)driver_expect(&d, MSG_HELLO);
     driver_say(&d, &welcome);
+    cr_assert_eq(session_state(d.session), SESSION_OVER, "%s", row);
     driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
     driver_fini(&d);
 }
@@ -727,7 +728,7 @@ static void try_welcome(bool is_resumed, struct msg welcome)
     do {                                                                                           \
         struct msg welcome = driver_welcome(&(struct driver){0}, is_resumed);                      \
         welcome.as.welcome.field = (value);                                                        \
-        try_welcome(is_resumed, welcome);                                                          \
+        try_welcome(#field, is_resumed, welcome);                                                  \
     } while (0)
 
 Test(session, refuses_a_welcome_to_another_session)
