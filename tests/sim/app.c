@@ -51,19 +51,11 @@ void app_start(struct app *app)
     app->record = oracle_record(app->oracle, app->job, app->party);
     oracle_record_at(app->oracle, app->record)->is_process = true;
     app->is_running = true;
-    app->is_leaving = false;
-    app->is_completed = false;
-    app->topic_count = 0;
-    app->slot_count = 0;
-    app->write_count = 0;
-    app->accepted_count = 0;
-    app->want_count = 0;
-    app->mark_count = 0;
-    app->result_count = 0;
-    app->task_count = 0;
-    app->saying_count = 0;
+    app->is_leaving = app->is_completed = false;
+    app->topic_count = app->slot_count = app->task_count = app->request_count = 0;
+    app->write_count = app->accepted_count = app->mark_count = 0;
+    app->want_count = app->result_count = app->saying_count = 0;
     app->saying_first = 0;
-    app->request_count = 0;
     world_start(app->world, app->host);
 }
 
