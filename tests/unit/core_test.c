@@ -756,8 +756,6 @@ Test(core, tells_with_no_echo_what_waits_for_the_journal)
     cr_expect_eq(told_bytes(2), first + 2 * 64, "all of it is kept");
 }
 
-/* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
- * it would never leave. */
 /* Number 0 is what AWAIT is answered on, and what facts say of one that nobody reads now. */
 Test(core, refuses_a_subscription_without_a_number)
 {
@@ -770,6 +768,8 @@ Test(core, refuses_a_subscription_without_a_number)
     cr_expect_not_null(strstr(said, "subscribed 12"), "%s", said);
 }
 
+/* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
+ * it would never leave. */
 Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)
 {
     join(1);
