@@ -417,7 +417,7 @@ static inline void forget(void)
     said[0] = '\0';
 }
 
-/* Of what was said, the lines with one of these two are of interest. */
+/* Of what was said, only the lines with one of these words are kept. */
 static inline void keep_lines(const char *with, const char *or_with)
 {
     static char lines[sizeof said];
@@ -566,7 +566,7 @@ static inline void join_all(conn_id last)
         join(conn);
 }
 
-/* job: "" where it has none. */
+/* job: "" for an observer of none. */
 static inline void observe(conn_id conn, const char *job)
 {
     struct msg msg = hello(conn, 0);
@@ -602,7 +602,7 @@ static inline void beat(conn_id conn)
     message(conn, (struct msg){.type = MSG_BEAT});
 }
 
-/* So often this time passes, and then these beat: connections, and 0 behind the last one. */
+/* These connections beat whenever so much time has passed.  The list ends with 0. */
 static inline void beat_on(unsigned times, int64_t each_ms, const conn_id *conns)
 {
     for (unsigned i = 0; i < times; i++) {
@@ -640,7 +640,7 @@ static inline void create_job(conn_id conn, struct msg_job_create job)
     message(conn, (struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
 }
 
-/* Its parties have a second to come. */
+/* Its parties must be there within a second. */
 static inline struct msg_job_create a_job_with_timeout(uint64_t min, uint64_t max)
 {
     struct msg_job_create job = a_job(min, max);
@@ -648,7 +648,7 @@ static inline struct msg_job_create a_job_with_timeout(uint64_t min, uint64_t ma
     return job;
 }
 
-/* An attempt fails with the first loss, and there are so many more. */
+/* The first loss ends an attempt, and so many more are made. */
 static inline struct msg_job_create a_strict_job(uint64_t parties, uint64_t restarts,
                                                  int64_t settle_ms)
 {
@@ -659,7 +659,7 @@ static inline struct msg_job_create a_strict_job(uint64_t parties, uint64_t rest
     return job;
 }
 
-/* erin (5) asks for it, and for all else of the job. */
+/* erin (5) creates it, and asks for all else of the job. */
 static inline void make_job(struct msg_job_create job)
 {
     ask_from(5);
@@ -842,7 +842,7 @@ static inline uint32_t open_by_alice(void)
     return open_topic(1, "alice/a");
 }
 
-/* Alice and bob join, and bob reads this topic of hers, which she opens. */
+/* Alice and bob join, and she opens a topic that he reads. */
 static inline uint32_t open_for_bob(void)
 {
     join(1);
@@ -856,7 +856,7 @@ static inline void taken(conn_id conn, uint32_t sub, uint64_t bytes)
     message(conn, (struct msg){.type = MSG_TAKEN, .as.taken = {.sub = sub, .bytes = bytes}});
 }
 
-/* after: what the acknowledgement is behind, of the data of this party. */
+/* It counts when the broker has so many frames of this party. */
 static inline void ack_after(conn_id conn, uint64_t after, uint32_t sub, uint32_t topic,
                              uint64_t next_seq)
 {
