@@ -122,6 +122,7 @@ struct bus {
     int failure_fd;
     int room_fd;
     int tap_fd;        /* -1: not asked for */
+    int notice_fd;     /* the same; lock */
     struct link *link; /* the library thread's; with the lock while that sleeps */
     pthread_t thread;
     pthread_t handler;

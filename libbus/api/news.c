@@ -51,6 +51,7 @@ void api_tell_all(struct bus *bus)
     sub_tell_all(bus);
     api_signal_fd(bus->room_fd);
     api_signal_fd(bus->tap_fd);
+    api_signal_fd(bus->notice_fd);
 }
 
 /* A bus_stop() may have come from a signal handler, which can only set the flag. */
@@ -100,8 +101,11 @@ void api_tell(struct bus *bus)
     }
     if (news.is_tap)
         api_signal_fd(bus->tap_fd);
-    if (bus->waiters > 0 && (news.is_state || news.is_accepted || news.is_credit ||
-                             news.is_result || news.is_want || news.is_tap || news.is_status))
+    if (news.is_notice)
+        api_signal_fd(bus->notice_fd);
+    if (bus->waiters > 0 &&
+        (news.is_state || news.is_accepted || news.is_credit || news.is_result || news.is_want ||
+         news.is_tap || news.is_status || news.is_notice))
         waiters_broadcast(bus, &bus->news);
     if (news.is_sub)
         sub_tell(bus);

@@ -6,6 +6,7 @@
 #include "libbus/api/courier.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
+#include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
@@ -94,6 +95,61 @@ enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
     buffer_unref(&encoded);
     return BUS_OK;
 }
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+/* Whether bus_notice() would not wait.  Lock. */
+static bool has_notice(const struct bus *bus)
+{
+    return api_over(bus) != BUS_OK || session_has_notice(bus->session);
+}
+
+enum bus_err bus_notice(struct bus *bus, int64_t timeout_ms, struct bus_error **out_notice)
+{
+    if (bus == NULL || out_notice == NULL || !options_time_is_valid(timeout_ms))
+        return error_say_code(BUS_EINVAL, __func__);
+    if (api_is_foreign(bus))
+        return error_give(NULL, BUS_ECLOSED, &error_forked);
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    api_lock(bus);
+    struct buffer *encoded = NULL;
+    enum bus_err err = BUS_OK;
+    while (err == BUS_OK) {
+        encoded = bus->session != NULL ? session_notice(bus->session) : NULL;
+        if (encoded != NULL)
+            break;
+        err = api_over(bus);
+        if (err != BUS_OK)
+            (void)api_say_over(bus, err, NULL);
+        else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            err = error_give(NULL, BUS_ETIMEDOUT, &error_timed_out);
+    }
+    if (!has_notice(bus))
+        api_clear_fd(bus->notice_fd);
+    api_unlock_wake(bus);
+    if (err == BUS_OK)
+        *out_notice = error_from_wire(buffer_span(encoded));
+    buffer_unref(&encoded);
+    return err;
+}
+
+int bus_notice_fd(const struct bus *bus)
+{
+    struct bus *own = (struct bus *)(uintptr_t)bus; /* made on demand, once */
+    if (bus == NULL || api_is_foreign(bus))
+        return -1;
+    api_lock(own);
+    if (own->notice_fd < 0) {
+        own->notice_fd = api_event_fd();
+        if (has_notice(own))
+            api_signal_fd(own->notice_fd);
+    }
+    int fd = own->notice_fd;
+    api_unlock(own);
+    return fd;
+}
+
+/* ---- done, failed, moving -------------------------------------------------------------------- */
 
 /* Waits for the broker's answer to a numbered request; lock. */
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns)

@@ -14,6 +14,7 @@
 #include "libbus/session/known_topics.h"
 #include "libbus/session/leases.h"
 #include "libbus/session/once.h"
+#include "libbus/session/notices.h"
 #include "libbus/session/outbox.h"
 #include "libbus/session/own_topics.h"
 #include "libbus/session/pace.h"
@@ -242,6 +243,8 @@ struct session {
     struct refused refused;
     uint64_t refusal_number; /* last REFUSAL received */
     struct results results;
+
+    struct notices notices;
 
     /* reading */
     struct known_topics known;

@@ -129,6 +129,7 @@ void session_free(struct session **out_session)
     known_topics_fini(&session->known);
     results_fini(&session->results);
     refused_fini(&session->refused);
+    notices_fini(&session->notices);
     own_topics_fini(&session->own);
     controls_fini(&session->controls);
     uploads_fini(&session->uploads);

@@ -166,6 +166,7 @@ struct session_news {
     bool is_result;   /* a RESULT came, a membership, or the answer at a barrier */
     bool is_want;     /* a want is answered */
     bool is_refusal;
+    bool is_notice;
     bool is_sub;    /* a subscription has something: see session_sub_news() */
     bool is_tap;    /* events */
     bool is_status; /* status rows are complete */
@@ -262,6 +263,11 @@ bool session_has_room(const struct session *session); /* in the outbox, for bus_
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
                      struct buffer **out_error);
 uint64_t session_refusals_ever(const struct session *session);
+
+/* The oldest notice that was not taken, an encoded error of the caller's; NULL: none.  What there
+ * is stays when the session is over. */
+struct buffer *session_notice(struct session *session);
+bool session_has_notice(const struct session *session);
 
 /* Id for an error made here: "job/party/incarnation/n", n odd (the broker's are even). */
 size_t session_error_id(struct session *session, char *out, size_t room);

@@ -166,6 +166,12 @@ static void refusal_in(struct session *session, const struct msg_refusal *refusa
     session->news.is_refusal = true;
 }
 
+static void notice_in(struct session *session, const struct msg_notice *notice)
+{
+    if (notices_push(&session->notices, notice->about, notice->error))
+        session->news.is_notice = true;
+}
+
 static void result_in(struct session *session, const struct msg_result *result)
 {
     if (result->code != CODE_OK && !code_is_error(result->code)) {
@@ -211,6 +217,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_CREDIT: credit_in(session, &msg->as.credit); break;
     case TO_CLIENT_ACCEPTED: accepted_in(session, &msg->as.accepted); break;
     case TO_CLIENT_CHUNKED: chunked_in(session, &msg->as.chunked); break;
+    case TO_CLIENT_NOTICE: notice_in(session, &msg->as.notice); break;
     case TO_CLIENT_REFUSAL: refusal_in(session, &msg->as.refusal); break;
     case TO_CLIENT_RESULT: result_in(session, &msg->as.result); break;
     case TO_CLIENT_SUBSCRIBED: subscribed_in(session, &msg->as.subscribed); break;

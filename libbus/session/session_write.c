@@ -685,7 +685,7 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
     return code;
 }
 
-/* ---- marks and refusals ---------------------------------------------------------------------- */
+/* ---- refusals and notices -------------------------------------------------------------------- */
 
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
                      struct buffer **out_error)
@@ -702,4 +702,14 @@ bool session_refusal(struct session *session, struct span *out_topic, uint64_t *
 uint64_t session_refusals_ever(const struct session *session)
 {
     return session->refused.ever;
+}
+
+struct buffer *session_notice(struct session *session)
+{
+    return notices_pop(&session->notices);
+}
+
+bool session_has_notice(const struct session *session)
+{
+    return notices_has_next(&session->notices);
 }

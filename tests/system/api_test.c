@@ -39,6 +39,7 @@ Test(api, refuses_negative_timeouts_but_the_named_ones)
         expect_code(bus_flush(bus, wrong[i]), BUS_EINVAL);
         expect_code(bus_complete(bus, wrong[i]), BUS_EINVAL);
         expect_code(bus_verdict(bus, wrong[i], &error), BUS_EINVAL);
+        expect_code(bus_notice(bus, wrong[i], &error), BUS_EINVAL);
         expect_code(bus_retract(bus, "w", 0, NULL, wrong[i]), BUS_EINVAL);
         expect_code(bus_slot_reserve(bus, "w", wrong[i], &slot), BUS_EINVAL);
         struct bus_tap *tap = NULL;
@@ -71,6 +72,7 @@ Test(api, polls_where_the_timeout_is_zero)
         expect_code_of(bus_gather(bus, &want, 1, 1, 0, BUS_POLL, &error), BUS_ETIMEDOUT, &error);
         expect_code(bus_verdict(bus, BUS_POLL, &error), BUS_ETIMEDOUT);
         expect_code(bus_refusal(bus, &error), BUS_ETIMEDOUT);
+        expect_code(bus_notice(bus, BUS_POLL, &error), BUS_ETIMEDOUT);
     }
     cr_expect_lt(test_now_ms() - start_ms, AT_ONCE_MS);
     start_ms = test_now_ms();

@@ -40,7 +40,8 @@ function valid(type, name,    noun) {
         return "given." type
     }
     if (type == "const char *")
-        return name == "endpoint" ? "given.endpoint" : name == "topic" ? "\"alice/n\"" : "\"n\""
+        return name == "endpoint" ? "given.endpoint" \
+            : name == "topic" || name == "pattern" ? "\"alice/n\"" : "\"n\""
     if (type == "char *" || type ~ /^(const )?void \*$/)
         return "given.bytes"
     if (type == "free_fn")

@@ -209,6 +209,11 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
             say(" x%u", (unsigned)msg->as.refusal.count);
         say_error(msg->as.refusal.error);
         break;
+    case MSG_NOTICE:
+        say("%u < notice about %.*s", conn, (int)msg->as.notice.about.bytes,
+            (const char *)msg->as.notice.about.data);
+        say_error(msg->as.notice.error);
+        break;
     case MSG_RESULT: say("%u < result %u", conn, (unsigned)msg->as.result.code); break;
     case MSG_OVER:
         say("%u < over %u", conn, (unsigned)msg->as.over.code);

@@ -73,6 +73,15 @@ struct owed {
     uint32_t prompt_next; /* prompt_left of the next time that waiting was in vain */
 };
 
+/* A party that the session waits or waited for, and that had never joined:
+ * streams/never_joined.c. */
+struct never_joined {
+    struct list link;
+    struct span name;       /* owned */
+    int64_t since_ns;       /* core_clock() */
+    struct failure *notice; /* a reference; NULL: its time is not over */
+};
+
 struct session {
     uint32_t id;
     uint64_t token;
@@ -151,7 +160,10 @@ struct session {
     uint64_t tap_taken;
     bool tap_is_live;         /* it has had the newest event once */
     uint64_t tap_window;      /* 0: no tap */
-    struct list verdict_link; /* in a judgement's waiters */
+    struct list never_joined; /* of struct never_joined, in the order in which the waits began */
+    uint32_t never_joined_count;
+    struct timer never_joined_timer; /* the next of them whose time will be over */
+    struct list verdict_link;        /* in a judgement's waiters */
     uint64_t verdict_request;
 };
 

@@ -159,6 +159,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
         head->topic = spec->topic->name;
         head->seq = spec->seq;
     }
+    head->blames = spec->blame;
     size_t bytes;
     if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
         WIRE_OK)

@@ -14,6 +14,7 @@ struct failure_spec {
     const char *message;
     struct topic *topic; /* the slot, or NULL */
     uint64_t seq;
+    struct span blame;             /* the party that it blames; empty: none */
     struct failure *cause;         /* or NULL */
     struct failure *const *causes; /* behind it; as many of them as there is room for */
     uint32_t cause_count;

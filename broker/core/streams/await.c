@@ -9,6 +9,7 @@
 
 #include "broker/core/record/failure.h"
 #include "broker/core/record/text.h"
+#include "broker/core/streams/never_joined.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
@@ -183,8 +184,11 @@ const char *await_open(struct core *core, struct session *session, const struct 
         struct failure *why = never(core, topic->writer, topic->writer->ended_by);
         answer_failed(core, await, why);
         failure_unref(core, why);
-    } else
+    } else {
         insert_unpromised(topic, await);
+        if (topic->writer->incarnation == 0)
+            never_joined_wait(core, session, topic->writer->name);
+    }
     return NULL;
 }
 
