@@ -513,6 +513,7 @@ int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err
 int cli_close(struct cli *cli, int result)
 {
     cli_watch(NULL, NULL);
+    cli_notices_end();
     enum bus_err err = bus_close(&cli->bus, CLI_CLOSE_MS);
     if (err == BUS_OK || err == BUS_ECLOSED || result != CLI_OK) {
         return result;

@@ -123,6 +123,13 @@ void cli_waiting_end(void);
  * a broker that does not answer in time is lost.  options NULL: those of cli_bus_options(). */
 int cli_open(struct cli *cli, const struct bus_options *options);
 
+/* For a program that waits for others: prints the notices of cli->bus on standard error, as they
+ * come, until cli_close().  If it has a guard, the guard gets them too, and prints them. */
+void cli_notices_begin(const struct cli *cli);
+void cli_notices_end(void);
+/* One of them, in one line. */
+void cli_print_notice(FILE *file, const char *program, const struct bus_error *notice);
+
 /* Opens a handle for what operators ask, about the program's job.  A question without --wait fails
  * at once when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying
  * why: a broker that does not answer in time is lost. */

@@ -103,6 +103,7 @@ static int run(struct request *request)
     if (result != CLI_OK) {
         return result;
     }
+    cli_notices_begin(&request->cli);
     if (cli_is_anothers(&request->cli, request->topic)) {
         result = CLI_DENIED;
     } else if (request->value != NULL || input_read_all(&request->input, &request->cli, &result)) {

@@ -131,6 +131,8 @@ int run_party_open(struct run *run, struct run_member *member);
 void run_party_moves(struct run *run, struct run_member *member, bool is_promised);
 /* Tells the bus how a copy ended, and the user if that is no good. */
 void run_party_report(struct run *run, struct run_member *member, enum run_how how, int number);
+/* Tells the user what the bus lets the party know, as that it waits for one that never joined. */
+void run_party_notices(struct run *run, struct run_member *member);
 /* Its party is over, not by our word: what that is called as an exit code.  The user is told. */
 int run_party_over(struct run *run, struct run_member *member);
 /* Leaves.  The exit code, which is code unless that is CLI_OK and leaving went wrong. */
@@ -145,6 +147,7 @@ void run_loop(struct run *run);
 
 /* A line of ours, for standard error. */
 void run_note(struct run *run, const char *format, ...) BUS_PRINTF(2, 3);
+void run_note_notice(struct run *run, const struct bus_error *notice);
 /* who: what stands before it. */
 void run_note_error(struct run *run, const char *who, const struct bus_error *error);
 /* The error that the end of a program is, without what that wrote, which is shown as it came. */

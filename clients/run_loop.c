@@ -14,7 +14,7 @@ enum {
      * on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
     SIGNALS_MAX = 16,
-    POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 2),
+    POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 3),
 };
 
 static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int number);
@@ -218,7 +218,7 @@ static void look_at_signals(struct run *run)
 /* ---- waiting ----------------------------------------------------------------------------------*/
 
 /* What is waited for, and whose it is. */
-enum waited { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY };
+enum waited { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY, ITS_NOTICE };
 
 struct waiting {
     struct pollfd polls[POLLS_MAX];
@@ -248,6 +248,7 @@ static void want_all(struct run *run, struct waiting *waiting)
         struct run_member *member = &run->members[i];
         if (!member->is_reported) {
             want(waiting, bus_failure_fd(member->bus), POLLIN, i, ITS_PARTY);
+            want(waiting, bus_notice_fd(member->bus), POLLIN, i, ITS_NOTICE);
         }
         if (member->child.report >= 0) {
             want(waiting, member->child.report, POLLIN, i, ITS_START);
@@ -289,6 +290,7 @@ static void look(struct run *run, const struct waiting *waiting)
         case OUR_SCREEN: run_screen_write(run, copy); break;
         case ITS_START: look_at_start(run, copy); break;
         case ITS_OUTPUT: look_at_output(run, copy); break;
+        case ITS_NOTICE: run_party_notices(run, &run->members[copy]); break;
         case ITS_PARTY:
             if (!run->members[copy].is_reported) {
                 run->members[copy].is_reported = true;

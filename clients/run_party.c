@@ -125,6 +125,17 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
     }
 }
 
+/* ---- what the program waits for ---------------------------------------------------------------*/
+
+void run_party_notices(struct run *run, struct run_member *member)
+{
+    struct bus_error *notice = NULL;
+    while (bus_notice(member->bus, BUS_POLL, &notice) == BUS_OK) {
+        run_note_notice(run, notice);
+        bus_error_unref(&notice);
+    }
+}
+
 /* ---- over, but not by our word ----------------------------------------------------------------*/
 
 int run_party_over(struct run *run, struct run_member *member)

@@ -58,6 +58,22 @@ void run_note_end(struct run *run, const char *who, const struct bus_error *erro
     free(line);
 }
 
+void run_note_notice(struct run *run, const struct bus_error *notice)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    if (file == NULL) {
+        run_note(run, "%s", bus_error_message(notice));
+        return;
+    }
+    cli_print_notice(file, run->cli.program, notice);
+    if (fclose(file) == 0) {
+        run_output_add(&run->notes, text, bytes);
+    }
+    free(text);
+}
+
 void run_note_error(struct run *run, const char *who, const struct bus_error *error)
 {
     char *text = NULL;

@@ -225,6 +225,7 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
             "%s: --durable without --party: only a party named %s can continue this subscription\n",
             sub->cli.program, bus_party(sub->cli.bus));
     }
+    cli_notices_begin(&sub->cli);
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
     if (err == BUS_OK) {
         result = receive_all(sub);

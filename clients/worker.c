@@ -348,6 +348,7 @@ static int run(struct worker *worker)
     for (size_t i = 0; i < jobs; i++) {
         worker_child_init(&worker->places[i].child);
     }
+    cli_notices_begin(&worker->cli);
     enum bus_err err = bus_sub_open(worker->cli.bus, worker->pattern, &options, &worker->sub);
     if (err == BUS_OK) {
         result = work(worker);

@@ -211,3 +211,59 @@ Test(notice, is_told_once_over_a_restart, .init = revival_open, .fini = revival_
     bus_sub_close(&told);
     must_close(&bob);
 }
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Runs a program that waits in vain, and expects this line on its standard error, once. */
+static void expect_printed(const char *const *argv, int code, const char *line)
+{
+    struct process process;
+    const char *environment[] = {NULL, NULL};
+    char server[BROKER_ENDPOINT_BYTES_MAX + 16];
+    (void)snprintf(server, sizeof server, "ERRBUS_SERVER=%s", stage.control);
+    environment[0] = server;
+    cr_assert(process_start(&process, argv, environment));
+    int got = process_wait(&process, SOON_MS);
+    cr_expect_eq(got, code, "%s ended with %d", argv[1], got);
+    const char *complained = process_complained(&process);
+    const char *first = strstr(complained, line);
+    cr_expect_not_null(first, "%s says '%s'", argv[1], complained);
+    const char *text = strstr(complained, "has ever joined");
+    cr_expect(text != NULL && strstr(text + 1, "has ever joined") == NULL, "more than once: %s",
+              complained);
+    process_fini(&process);
+}
+
+Test(notice, is_printed_by_sub)
+{
+    struct bus *alice = must_open("alice");
+    expect_printed((const char *const[]){"errbus", "sub", "-p", "bob", "-W", "2", "alise/w", NULL},
+                   4,
+                   "errbus sub: no party named 'alise' has ever joined the job; did you mean "
+                   "'alice'? bob has waited for it for 10");
+    must_close(&alice);
+}
+
+Test(notice, is_printed_by_worker)
+{
+    expect_printed((const char *const[]){"errbus", "worker", "-p", "bob", "-W", "2", "--topic",
+                                         "alise/tasks", "team", "--", "true", NULL},
+                   4,
+                   "errbus worker: no party named 'alise' has ever joined the job; start it, or "
+                   "correct the name; bob has waited for it for 10");
+}
+
+/* The program is one of ours, and leaves it to its guard. */
+Test(notice, is_printed_by_run_for_its_program)
+{
+    char errbus[4096];
+    struct folder folder;
+    cr_assert(folder_make(&folder));
+    cr_assert_not_null(process_path("errbus", errbus, sizeof errbus));
+    expect_printed((const char *const[]){"errbus", "run", "-p", "bob", "--log-dir", folder.path,
+                                         "--", errbus, "sub", "-W", "2", "alise/w", NULL},
+                   4,
+                   "errbus run: no party named 'alise' has ever joined the job; start it, or "
+                   "correct the name; bob has waited for it for 10");
+    folder_fini(&folder);
+}
