@@ -12,6 +12,8 @@
 
 static const char tcp[] = "tcp://";
 static const char data_is[] = "data=";
+static const char control_default[] = ":7370"; /* of BUS_SERVER_DEFAULT */
+static const char data_default[] = "tcp://*:7371";
 enum {
     IPC_PATH_BYTES = 107, /* unix(7): sun_path, without its NUL */
     PORT_DIGITS = 5,
@@ -184,6 +186,21 @@ bool endpoints_data(struct endpoints *endpoints, const char *announced,
         endpoints->data_note = ENDPOINT_SILENT;
     endpoints->data_at = endpoints->at;
     return true;
+}
+
+bool endpoints_likely_data(const struct endpoints *endpoints, char out[LIMIT_ENDPOINT_BYTES + 1])
+{
+    const char *control = endpoints->text[endpoints->at];
+    const char *given = endpoints->data[endpoints->at];
+    const char *port = strrchr(control, ':');
+    bool was_there = endpoints->data_note == ENDPOINT_SPOKE && endpoints->data_at == endpoints->at;
+    if (*given == '\0' && was_there)
+        given = endpoints->data_tried;
+    bool is_default =
+        strncmp(control, tcp, sizeof tcp - 1) == 0 && strcmp(port, control_default) == 0;
+    if (*given == '\0' && is_default)
+        given = data_default;
+    return *given != '\0' && link_endpoint_resolve(control, given, out, LIMIT_ENDPOINT_BYTES + 1);
 }
 
 void endpoints_data_spoke(struct endpoints *endpoints)

@@ -16,6 +16,9 @@ void endpoints_closed(struct endpoints *endpoints, enum link_fault fault);
  * the host by which control was reached.  false: it does not fit. */
 bool endpoints_data(struct endpoints *endpoints, const char *announced,
                     char out[LIMIT_ENDPOINT_BYTES + 1]);
+/* Where data is likely to be, before the broker announces it: what the user says, else where it was
+ * last time, else behind the default port of control its own default.  false: nobody knows. */
+bool endpoints_likely_data(const struct endpoints *endpoints, char out[LIMIT_ENDPOINT_BYTES + 1]);
 void endpoints_data_spoke(struct endpoints *endpoints);
 void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
 /* Whether control answers again and again, and data cannot be connected to. */

@@ -98,6 +98,22 @@ static void close_link(struct bus *bus)
     waiters_reconnected(bus);
 }
 
+static bool has_data(const struct bus *bus)
+{
+    return bus->is_courier || (*bus->party != '\0' && !bus->options.is_guard);
+}
+
+/* Data is dialled beside control where it is likely to be: over a long link this spares the round
+ * trips of a second connection.  WELCOME says where it is. */
+static void connect_data_early(struct bus *bus)
+{
+    char *endpoint = bus->turn->early_data;
+    bool is_dialled = has_data(bus) && endpoints_likely_data(&bus->endpoints, endpoint) &&
+                      link_connect(bus->link, LINK_DATA, endpoint) == LINK_OK;
+    if (!is_dialled)
+        *endpoint = '\0';
+}
+
 static void connect_control(struct bus *bus, int64_t now_ns)
 {
     const char *endpoint = endpoints_next(&bus->endpoints);
@@ -107,8 +123,10 @@ static void connect_control(struct bus *bus, int64_t now_ns)
         link_put_aside(bus->link);
     else
         close_link(bus);
-    waiters_reconnected(bus);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
+    if (err == LINK_OK)
+        connect_data_early(bus);
+    waiters_reconnected(bus);
     if (err == LINK_ENDPOINT) {
         bus->endpoints.notes[bus->endpoints.at] = ENDPOINT_UNFIT;
         if (bus->unfit == NULL)
@@ -125,7 +143,9 @@ static void connect_data(struct bus *bus, int64_t now_ns)
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
     link_close_aside(bus->link); /* the broker has us here, and heeds nothing else any more */
     bool is_known = endpoints_data(&bus->endpoints, session_data_endpoint(bus->session), endpoint);
-    if (!is_known || link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK)
+    bool is_dialled = is_known && strcmp(endpoint, bus->turn->early_data) == 0;
+    *bus->turn->early_data = '\0';
+    if (!is_known || (!is_dialled && link_connect(bus->link, LINK_DATA, endpoint) != LINK_OK))
         session_link_closed(bus->session, now_ns);
     waiters_reconnected(bus);
 }
@@ -182,6 +202,16 @@ bool turn_send(struct bus *bus, struct turn *turn, int64_t now_ns)
     return sent > 0;
 }
 
+/* Whether this was the data connection that nobody asked for yet: WELCOME may name another. */
+static bool drop_early_data(struct bus *bus)
+{
+    bool is_early = *bus->turn->early_data != '\0';
+    if (is_early)
+        link_disconnect(bus->link, LINK_DATA);
+    *bus->turn->early_data = '\0';
+    return is_early;
+}
+
 /* Lock; given up while it sleeps. */
 void turn_sleep(struct bus *bus, struct turn *turn)
 {
@@ -204,6 +234,8 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     api_lock(bus);
     bus->is_asleep = false;
     link_wait_end(bus->link, closed);
+    if (closed[LINK_DATA] && drop_early_data(bus))
+        closed[LINK_DATA] = false;
     if (closed[LINK_CONTROL]) {
         endpoints_closed(&bus->endpoints, link_fault(bus->link, LINK_CONTROL));
     } else if (closed[LINK_DATA] && session_state(bus->session) == SESSION_GREETED) {

@@ -21,6 +21,8 @@ struct turn {
     bool is_control_broken; /* something came that was not one part */
     bool is_data_broken;
     bool is_link_closed; /* the session is told once what came before is read */
+    /* where data was dialled beside control; "": nowhere, or the session has it */
+    char early_data[LIMIT_ENDPOINT_BYTES + 1];
     /* to be sent */
     bool wants_room[LINK_LANE_COUNT];
     bool is_unread[LINK_LANE_COUNT]; /* what came there may have lost its sign to a call */

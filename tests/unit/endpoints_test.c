@@ -150,6 +150,30 @@ Test(endpoints, have_a_data_channel_of_their_own)
         cr_expect_eq(read_list(bad[i]), BUS_EINVAL, "%s", bad[i]);
 }
 
+/* Before the broker said where it is: given, where it was, or the default beside the default. */
+Test(endpoints, know_where_data_is_likely_to_be)
+{
+    char data[LIMIT_ENDPOINT_BYTES + 1];
+    cr_assert_eq(read_list("a:1,data=2, b:7370, c:7371, ipc:///x:7370"), BUS_OK);
+    static const char *const expected[] = {"tcp://a:2", "tcp://b:7371", NULL, NULL};
+    for (size_t i = 0; i < 4; i++) {
+        (void)endpoints_next(&endpoints);
+        bool is_known = endpoints_likely_data(&endpoints, data);
+        cr_expect_eq(is_known, expected[i] != NULL, "%zu", i);
+        if (is_known)
+            cr_expect_str_eq(data, expected[i]);
+    }
+    cr_assert_eq(read_list("a:1, b:2"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    cr_assert(endpoints_data(&endpoints, "tcp://*:9", data));
+    cr_expect_not(endpoints_likely_data(&endpoints, data), "nobody answered there yet");
+    endpoints_data_spoke(&endpoints);
+    cr_assert(endpoints_likely_data(&endpoints, data));
+    cr_expect_str_eq(data, "tcp://a:9");
+    (void)endpoints_next(&endpoints);
+    cr_expect_not(endpoints_likely_data(&endpoints, data), "another broker, perhaps");
+}
+
 Test(endpoints, say_where_data_was_looked_for)
 {
     char data[LIMIT_ENDPOINT_BYTES + 1];
