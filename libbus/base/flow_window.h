@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* flow_window.h -- how many bytes of a flow may be on their way at a time.
+ *
+ * A flow goes from one sender to one receiver, who says how much arrived.  Its window is what the
+ * link carries in a round trip: the rate at which bytes arrived, times the shortest round trip, and
+ * a little more.  So the link is full, and no queue stands in it.  Both are measured as BBR does it
+ * (Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14, 2016):
+ *
+ *   rate        What arrived in one round trip, by the time that it took.  The largest of the last
+ *               rounds counts.  So one late answer changes nothing, and a link that became slower
+ *               is known after FLOW_PERIODS periods.
+ *   round trip  The shortest within FLOW_TRIP_KEPT_NS.  After that time it is measured anew, and
+ *               also when the rate fell by a fourth: the path may be longer now.  Until then the
+ *               window is less than the link carries, so no queue is part of what is measured.
+ *   start       The window doubles with each round trip, until the rate follows no longer.
+ *
+ * A round in which the sender had less to send than the window allows says nothing about the link.
+ * It counts only if it was faster than all rounds before.
+ *
+ * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.
+ *
+ * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
+ * the window does not feed on itself.  It is never below floor_bytes: on one machine the floor is
+ * the window.  All time is given by the caller, and positions count bytes of one connection. */
+#ifndef BASE_FLOW_WINDOW_H
+#define BASE_FLOW_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* On a link as short as this the floor is enough: half a MiB in a millisecond are 4 Gbit/s. */
+#define FLOW_NEAR_NS INT64_C(1000000)
+/* A path may change: so long its shortest round trip is believed. */
+#define FLOW_TRIP_KEPT_NS INT64_C(10000000000)
+/* Answers are late by some milliseconds where processors are shared: so much more is on its way,
+ * but no more than a second round trip's worth. */
+#define FLOW_SLACK_NS INT64_C(5000000)
+enum {
+    FLOW_PERIODS = 2,       /* whose largest rate counts: this one, and the one before */
+    FLOW_PERIOD_ROUNDS = 4, /* rounds in a period, or the time of as many shortest round trips */
+    FLOW_FLAT_ROUNDS = 3,   /* so often the rate grows by less than a fourth: the link is full */
+    FLOW_STEPS = 4,         /* the receiver tells each time that such a part of the floor arrived */
+};
+
+/* What is measured in one round: from when something is sent until it has arrived. */
+struct flow_round {
+    bool is_on;
+    bool is_held;      /* the window held the sender back before that */
+    uint64_t position; /* the round ends when this has arrived */
+    int64_t sent_ns;
+    uint64_t arrived; /* what had arrived by then, and since when no more */
+    int64_t arrived_ns;
+};
+
+/* What windows have beyond their floors.  Together they may have so much.  If they want more, each
+ * gets the same part of what it wants. */
+struct flow_share {
+    uint64_t bytes_max;
+    uint64_t wanted; /* the sum */
+};
+
+struct flow_window {
+    struct flow_share *share;
+    uint64_t floor_bytes;
+    uint64_t most_bytes;
+    uint64_t least_bytes; /* the floor, or a step while a round trip is measured anew */
+    uint64_t more_bytes;  /* what it wants beyond that */
+    uint64_t goal_bytes;  /* ... and what it grows to */
+    uint64_t arrived;     /* position */
+    int64_t arrived_ns;
+    struct flow_round round;
+    bool is_held;     /* the window is what the sender waits for */
+    bool is_draining; /* the next round measures the round trip anew */
+    bool is_full;     /* the start is over: the rate does not follow the window */
+    uint32_t flat_rounds;
+    uint64_t start_rate;          /* the rate when it last grew by a fourth */
+    uint64_t rates[FLOW_PERIODS]; /* bytes a second; the first is of this period */
+    uint32_t rounds;              /* of this period */
+    int64_t period_ns;            /* when it began */
+    int64_t trip_ns;              /* the shortest; 0: not known */
+    int64_t trip_seen_ns;         /* when it was measured */
+    uint64_t trip_rate;           /* the largest rate since then */
+};
+
+/* The floor is at most most_bytes. */
+void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64_t floor_bytes,
+                      uint64_t most_bytes);
+/* The flow is over; it may be called twice. */
+void flow_window_fini(struct flow_window *flow);
+/* A new connection: positions begin at 0, and nothing is known of the link. */
+void flow_window_restart(struct flow_window *flow);
+
+/* The part of what it wants that it gets while all want too much. */
+uint64_t flow_window_part(const struct flow_window *flow);
+
+/* The window now. */
+static inline uint64_t flow_window_bytes(const struct flow_window *flow)
+{
+    bool is_all = flow->share->wanted <= flow->share->bytes_max;
+    return flow->least_bytes + (is_all ? flow->more_bytes : flow_window_part(flow));
+}
+
+/* What is sent now lies between these positions. */
+static inline void flow_window_sent(struct flow_window *flow, uint64_t from, uint64_t until,
+                                    int64_t now_ns)
+{
+    if (flow->round.is_on)
+        return;
+    flow->round = (struct flow_round){
+        .is_on = true,
+        .is_held = flow->is_held,
+        .position = until,
+        .sent_ns = now_ns,
+        .arrived = flow->arrived,
+        .arrived_ns = from > flow->arrived ? flow->arrived_ns : now_ns, /* or nothing was sent */
+    };
+}
+
+/* The sender stopped: because of the window, or because it has no more. */
+static inline void flow_window_stopped(struct flow_window *flow, bool is_held)
+{
+    flow->is_held = is_held;
+}
+
+/* The receiver has all up to this position. */
+void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns);
+
+#endif
