@@ -55,6 +55,9 @@
 #define LIMIT_SUBS 4096        /* of one party */
 #define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
+/* Windows of readers grow with their links (flow_window.h).  This is what all of them together may
+ * have beyond DEFAULT_SUB_WINDOW_BYTES each. */
+#define LIMIT_READER_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)
 /* What a writer that sends large batches may have accepted and not be told of: one of the largest,
  * for a topic's window is 16 times as much by default; and a tenth of the shortest beat, for who
  * waits for it. */
@@ -118,8 +121,9 @@
  * a client to notice that it is there again. */
 #define DEFAULT_RESUME_MS 10000
 #define DEFAULT_SUB_KEEP_MS 600000
-/* In flight to one subscription.  An error in the stream waits for what is in flight before it.
- * Half a MiB keeps full throughput, and cuts that wait to a fifth of what 4 MiB cost. */
+/* In flight to one subscription on one machine, and the least on any link.  An error in the stream
+ * waits for what is in flight before it.  Half a MiB keeps full throughput, and cuts that wait to a
+ * fifth of what 4 MiB cost. */
 #define DEFAULT_SUB_WINDOW_BYTES (UINT64_C(512) * 1024)
 
 /* the verdict of an attempt */

@@ -8,8 +8,8 @@
 enum { RING_ROOM_MIN = 8, VALUE_ALIGN = 8 };
 
 /* The broker may send one window ahead of what was taken, and always one batch.  A broker that
- * sends WINDOW_SLACK times that does not count, and breaks the protocol. */
-enum { WINDOW_SLACK = 4 };
+ * sends SLACK_PARTS parts more does not count, and breaks the protocol. */
+enum { SLACK_PARTS = 4 };
 
 void inbox_init(struct inbox *inbox, struct memory *memory, struct known_topics *topics)
 {
@@ -382,7 +382,7 @@ enum wire_code inbox_receive(struct inbox *inbox, struct inbox_sub *sub, struct 
     if (batch_reader_init(&reader, buffer_span(*part)) != WIRE_OK)
         return CODE_EPROTO;
     uint64_t bytes = (*part)->bytes - BATCH_HEADER_BYTES;
-    if (sub->received - sub->taken > WINDOW_SLACK * (sub->window_bytes + LIMIT_PART_BYTES))
+    if (sub->received - sub->taken > sub->window_bytes + SLACK_PARTS * LIMIT_PART_BYTES)
         return CODE_EPROTO;
     if (!ring_reserve(inbox, sub))
         return CODE_ENOMEM;

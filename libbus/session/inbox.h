@@ -65,8 +65,9 @@ struct inbox_sub {
     bool is_open;                /* the broker has it, or will have */
     uint64_t opened_by;          /* the control number of SUBSCRIBE */
     uint64_t close_after_upload; /* ... uploads up to this ordinal are done */
-    uint64_t window_bytes;
-    enum wire_code code; /* refused */
+    uint64_t window_bytes;       /* the largest that the broker may use */
+    uint64_t step_bytes;         /* TAKEN is said each time that so much more was taken */
+    enum wire_code code;         /* refused */
     struct buffer *error;
     struct inbox_batch *ring; /* room is 0 or a power of two */
     uint32_t room;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_acks.c -- tells the broker what was taken (credit) and acknowledged (durability).
  *
- * TAKEN carries credit.  The session sends it after a quarter of the window, and with each beat, so
- * that many frames cost one message.
+ * TAKEN carries credit.  The session sends it after a quarter of the least window, and with each
+ * beat, so that many frames cost one message.
  *
  * The ACK of a subscription that is not durable only shows its lag in the status.  Such an ACK has
- * no number.  It goes out with every TAKEN that completes a window, and with each beat.
+ * no number.  It goes out with every fourth TAKEN, and with each beat.
  *
  * The ACK of a durable subscription has a number.  It must not overtake a commit that the
  * application made before it acknowledged.  The field `after` orders it behind frames.  Behind
@@ -16,6 +16,9 @@
 #include "libbus/session/model.h"
 #include "libbus/session/session_say.h"
 #include "libbus/session/session_tasks.h"
+
+/* An ACK that only shows the lag goes out after so many steps of TAKEN. */
+enum { LAG_STEPS = 4 };
 
 static struct inbox_sub *sub_of_talk(struct list *link)
 {
@@ -303,7 +306,7 @@ void acks_say(struct session *session)
 
 void acks_taken(struct session *session, struct inbox_sub *sub)
 {
-    if (sub->taken - sub->taken_told >= sub->window_bytes / 4)
+    if (sub->taken - sub->taken_told >= sub->step_bytes)
         talk(session, sub);
 }
 
@@ -322,7 +325,7 @@ void acks_rewind(struct session *session)
 static bool is_lag_due(const struct inbox_sub *sub)
 {
     return !sub->is_durable && !list_is_empty(&sub->dirty) &&
-           (sub->is_lag_due || sub->taken - sub->lag_told >= sub->window_bytes);
+           (sub->is_lag_due || sub->taken - sub->lag_told >= LAG_STEPS * sub->step_bytes);
 }
 
 static bool has_news(const struct inbox_sub *sub)

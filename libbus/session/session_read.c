@@ -13,6 +13,9 @@
 /* Each subscription may have so much under way, however many there are. */
 #define WINDOW_MIN_BYTES (UINT64_C(16) * 1024)
 
+/* TAKEN is said for each such share of the least window, before the broker has used it up. */
+enum { TAKEN_SHARE = 4 };
+
 /* ---- awaiting -------------------------------------------------------------------------------- */
 
 enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
@@ -54,7 +57,7 @@ static uint64_t window_bytes(const struct session *session)
     uint64_t share = session->options.inbox_bytes_max / (session->inbox.subs.used + 1);
     if (share < WINDOW_MIN_BYTES)
         return WINDOW_MIN_BYTES;
-    return share < DEFAULT_SUB_WINDOW_BYTES ? share : DEFAULT_SUB_WINDOW_BYTES;
+    return share < LIMIT_SUB_WINDOW_BYTES ? share : LIMIT_SUB_WINDOW_BYTES;
 }
 
 static bool options_are_valid(struct span pattern, const struct session_sub_options *options)
@@ -91,6 +94,8 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
     sub->is_shared = options->group.bytes > 0;
     sub->is_in_pieces = options->is_in_pieces;
     sub->window_bytes = window;
+    sub->step_bytes =
+        (window < DEFAULT_SUB_WINDOW_BYTES ? window : DEFAULT_SUB_WINDOW_BYTES) / TAKEN_SHARE;
     struct msg msg = {
         .type = MSG_SUBSCRIBE,
         .as.subscribe = {.number = session->controls.last + 1,
@@ -220,7 +225,8 @@ static void want_data_in(struct session *session, struct buffer *batch)
         session_lose_link(session); /* the next connection asks again */
     else if (err != WIRE_EMPTY || code != CODE_OK)
         session_break(session, "an awaited slot that does not belong there");
-    else if (session->wants_taken.taken - session->wants_taken.told >= DEFAULT_SUB_WINDOW_BYTES / 4)
+    else if (session->wants_taken.taken - session->wants_taken.told >=
+             DEFAULT_SUB_WINDOW_BYTES / TAKEN_SHARE)
         session->wants_taken.is_due = true;
 }
 

@@ -154,14 +154,33 @@ static void start_writer(double rate, int64_t delay_ns)
     cr_assert_eq(alice.known, WHOLE);
 }
 
-static struct reader *start_reader(const char *durable, double rate, int64_t delay_ns)
+static struct reader *new_reader(double rate, int64_t delay_ns)
 {
     struct reader *reader = &readers[reader_count++];
     reader->conn = 1 + reader_count;
     reader->rate = rate;
     reader->delay_ns = delay_ns;
     join(reader->conn);
+    return reader;
+}
+
+static struct reader *start_reader(const char *durable, double rate, int64_t delay_ns)
+{
+    struct reader *reader = new_reader(rate, delay_ns);
     subscribe(reader->conn, 1, "alice/a", durable, 0, 0);
+    hear();
+    return reader;
+}
+
+/* One that has room for as much as its link carries. */
+static struct reader *start_roomy_reader(double rate, int64_t delay_ns)
+{
+    struct reader *reader = new_reader(rate, delay_ns);
+    message(reader->conn, (struct msg){.type = MSG_SUBSCRIBE,
+                                       .as.subscribe = {.number = ++numbers[reader->conn],
+                                                        .sub = 1,
+                                                        .pattern = span_text("alice/a"),
+                                                        .window_bytes = LIMIT_SUB_WINDOW_BYTES}});
     hear();
     return reader;
 }
@@ -320,6 +339,27 @@ Test(core_lead, is_never_too_small_for_a_reader_that_is_far_away)
     run_ms(1000);
     cr_expect_gt(run_ms(500), 0.9 * 512 * 1024 / 0.02);
     cr_expect_leq(untaken(bob), 2 << 20);
+}
+
+/* What is on its way to it is what its link carries in a round trip. */
+Test(core_lead, sends_as_much_ahead_as_the_link_of_a_reader_carries)
+{
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_roomy_reader(200 * MB, 10 * MS);
+    run_ms(1000);
+    cr_expect_gt(run_ms(500), 0.95 * 200 * MB);
+    uint64_t on_its_way = alice.sent_bytes - bob->told;
+    cr_expect_leq(on_its_way, 200 * MB * 0.020 * 2, "%lu", on_its_way);
+}
+
+/* The slow reader of two: what it takes is little, and little is on its way. */
+Test(core_lead, sends_no_more_ahead_than_a_slow_reader_takes)
+{
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_roomy_reader(10 * MB, 10 * MS);
+    run_ms(3000);
+    cr_expect_gt(run_ms(500), 0.95 * 10 * MB);
+    cr_expect_leq(alice.sent_bytes - bob->told, 2 * DEFAULT_SUB_WINDOW_BYTES);
 }
 
 Test(core_lead, follows_the_slowest_of_its_readers)

@@ -345,8 +345,7 @@ Test(session_read, shares_the_inbox_among_subscriptions)
     driver_init_with(&d, &options);
     driver_greet(&d, false);
     struct session_sub_options none = {0};
-    static const uint64_t windows[] = {DEFAULT_SUB_WINDOW_BYTES, 512 * 1024, 1024 * 1024 / 3,
-                                       256 * 1024};
+    static const uint64_t windows[] = {1024 * 1024, 512 * 1024, 1024 * 1024 / 3, 256 * 1024};
     uint32_t sub;
     for (uint32_t i = 0; i < 70; i++) {
         cr_assert_eq(session_subscribe(d.session, span_text("#"), &none, &sub), CODE_OK);
@@ -520,7 +519,11 @@ Test(session_read, ends_when_a_delivery_is_malformed)
 
 Test(session_read, does_not_keep_more_than_it_asked_for)
 {
-    uint32_t sub = up_and_subscribed();
+    struct session_options options = driver_options("alice");
+    options.inbox_bytes_max = 1024 * 1024;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    uint32_t sub = subscribe("bob/#", "");
     static char bytes[65536];
     struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, 0, "")};
     frames[1].value = span_of(bytes, sizeof bytes);

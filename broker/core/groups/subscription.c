@@ -89,6 +89,7 @@ struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct
     sub->from_seq = from_seq;
     sub->keep_ns = keep_ns;
     sub->timer.kind = TIMER_SUB;
+    flow_window_init(&sub->flow, &core->reader_windows, 0, 0);
     id_map_init(&sub->route_ids, core->memory);
     list_init(&sub->routes);
     list_init(&sub->ready);
@@ -140,6 +141,9 @@ bool sub_attach(struct core *core, struct session *session, struct sub *sub,
     sub->is_gap = terms->is_gap;
     sub->is_expired = false;
     sub->window_bytes = terms->window_bytes;
+    flow_window_fini(&sub->flow);
+    flow_window_init(&sub->flow, &core->reader_windows, DEFAULT_SUB_WINDOW_BYTES,
+                     terms->window_bytes);
     timers_clear(&core->timers, &sub->timer);
     list_push(&session->subs, &sub->session_link);
     return true;
@@ -362,6 +366,7 @@ static void leave_session(struct core *core, struct sub *sub)
     if (sub->session != NULL)
         id_map_remove(&sub->session->sub_ids, sub->number);
     sub->session = NULL;
+    flow_window_fini(&sub->flow);
     list_remove(&sub->session_link);
     list_remove(&sub->ready_link);
     (void)core;

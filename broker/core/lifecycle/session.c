@@ -60,6 +60,8 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);
     accept_init(session);
+    flow_window_init(&session->await_flow, &core->reader_windows, DEFAULT_SUB_WINDOW_BYTES,
+                     LIMIT_SUB_WINDOW_BYTES);
     list_init(&session->tap_link);
     list_init(&session->verdict_link);
     list_init(&session->never_joined);
@@ -139,6 +141,7 @@ void session_drop(struct core *core, struct session *session)
     LIST_EACH(link, &session->subs)
         sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
+    flow_window_fini(&session->await_flow);
     span_drop(core, &session->where);
     span_drop(core, &session->host);
     late_free(core, &session->late);

@@ -9,6 +9,7 @@
 #include "broker/core/model/session.h"
 #include "broker/core/tables/needs.h"
 #include "broker/core/tables/timers.h"
+#include "libbus/base/flow_window.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
 #include "libbus/base/memory.h"
@@ -45,15 +46,16 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
-    struct list pump;            /* sessions with something to send */
-    struct list dirty;           /* sessions whose ACCEPTED is due */
-    struct list owing;           /* sessions that are owed an ACCEPTED, the oldest first */
-    struct list tight;           /* full jobs in which a writer waits */
-    struct list told;            /* jobs with new events */
-    struct list jobs_due;        /* jobs to be weighed at the end of the step */
-    struct list judged;          /* judgements to be looked at */
-    struct list unused_failures; /* failures without references */
-    struct list groups_due;      /* groups that may have something to give */
+    struct flow_share reader_windows; /* of all subscriptions and awaits */
+    struct list pump;                 /* sessions with something to send */
+    struct list dirty;                /* sessions whose ACCEPTED is due */
+    struct list owing;                /* sessions that are owed an ACCEPTED, the oldest first */
+    struct list tight;                /* full jobs in which a writer waits */
+    struct list told;                 /* jobs with new events */
+    struct list jobs_due;             /* jobs to be weighed at the end of the step */
+    struct list judged;               /* judgements to be looked at */
+    struct list unused_failures;      /* failures without references */
+    struct list groups_due;           /* groups that may have something to give */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* sessions that wait for one */

@@ -5,6 +5,7 @@
 
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/timers.h"
+#include "libbus/base/flow_window.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
 #include "libbus/base/span.h"
@@ -140,6 +141,7 @@ struct session {
     uint64_t data_marked_step;
     uint64_t await_sent; /* bytes on subscription 0 and this connection */
     uint64_t await_taken;
+    struct flow_window await_flow;
     uint32_t await_topic;         /* the last topic named on subscription 0 */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
     uint64_t *granted;            /* ring of GRANTED_KEPT: numbers of RETRACTs that were done */

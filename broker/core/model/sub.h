@@ -6,6 +6,7 @@
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/timers.h"
+#include "libbus/base/flow_window.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
 #include "libbus/base/span.h"
@@ -49,8 +50,9 @@ struct sub {
     bool is_expired;  /* without a reader for too long: as is_gap until it has one */
     int64_t keep_ns;
     struct timer timer;
-    uint64_t window_bytes;
-    uint64_t sent_bytes; /* on this connection */
+    uint64_t window_bytes;   /* the largest, as in SUBSCRIBE */
+    struct flow_window flow; /* the window now; positions are sent_bytes and taken_bytes */
+    uint64_t sent_bytes;     /* on this connection */
     uint64_t taken_bytes;
     struct flight *flights; /* ring */
     uint32_t flight_room, flight_head, flight_count;

@@ -27,8 +27,8 @@
 #define LEAD_JOURNAL_NS MS_NS
 /* Longer than a reader takes to report what it received, over links with such a round trip. */
 #define LEAD_PAUSE_NS (MS_NS * 100)
-/* The smallest window: what one reader may have on its way, and as much again.  With that alone the
- * rate is a tenth lower. */
+/* The smallest window: what one reader on this machine may have on its way, and as much again.
+ * With that alone the rate is a tenth lower. */
 #define LEAD_LEAST_BYTES (2 * DEFAULT_SUB_WINDOW_BYTES)
 /* Of the window: by so much it grows and shrinks.  Of the whole: so much is left, or the least. */
 #define LEAD_SHARE 8

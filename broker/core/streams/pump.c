@@ -204,8 +204,11 @@ static bool await_send(struct core *core, struct session *session, struct await 
 static enum pumped pump_await(struct core *core, struct session *session)
 {
     uint64_t in_flight = session->await_sent - session->await_taken;
-    if (list_is_empty(&session->awaits_ready) || in_flight >= DEFAULT_SUB_WINDOW_BYTES)
+    bool is_any = !list_is_empty(&session->awaits_ready);
+    if (!is_any || in_flight >= flow_window_bytes(&session->await_flow)) {
+        flow_window_stopped(&session->await_flow, is_any);
         return PUMP_NOTHING;
+    }
     struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
     struct topic *topic = await->topic;
     uint64_t sent = 0;
@@ -219,6 +222,8 @@ static enum pumped pump_await(struct core *core, struct session *session)
         list_remove(&await->link);
         list_push(&session->awaits_ready, &await->link);
     }
+    flow_window_sent(&session->await_flow, session->await_sent, session->await_sent + sent,
+                     core_clock(core));
     session->await_sent += sent;
     session->data_sent += sent;
     return PUMP_SENT;
@@ -244,8 +249,10 @@ static bool reserve_flight(struct core *core, struct sub *sub)
 }
 
 /* end_seq UINT64_MAX: an end. */
-static void take_off(struct sub *sub, struct route *route, uint64_t end_seq, uint64_t bytes)
+static void take_off(const struct core *core, struct sub *sub, struct route *route,
+                     uint64_t end_seq, uint64_t bytes)
 {
+    flow_window_sent(&sub->flow, sub->sent_bytes, sub->sent_bytes + bytes, core_clock(core));
     sub->sent_bytes += bytes;
     sub->session->data_sent += bytes;
     uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
@@ -464,7 +471,7 @@ static enum pumped pump_ending(struct core *core, struct sub *sub)
         send_frame(core, sub->session, sub->number, FRAME_TOPIC, number, 0, party->name);
     sent += send_end(core, sub, number, ending);
     ending->is_sent = true;
-    take_off(sub, NULL, UINT64_MAX, sent);
+    take_off(core, sub, NULL, UINT64_MAX, sent);
     LIST_EACH(link, &sub->routes) /* what its next incarnation wrote was held back */
     {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
@@ -534,16 +541,13 @@ static enum pumped pump_member(struct core *core, struct sub *member)
     uint64_t sent = name_topics(core, member, task);
     if (task_send(core, member, task, slot_table_at(&topic->slots, index), seq, &sent))
         list_remove(&task->unsent_link);
-    take_off(member, NULL, 0, sent);
+    take_off(core, member, NULL, 0, sent);
     return PUMP_SENT;
 }
 
-/* One thing for this subscription. */
-static enum pumped pump_sub(struct core *core, struct sub *sub)
+/* One thing for this subscription, whose window has room. */
+static enum pumped pump_next(struct core *core, struct sub *sub)
 {
-    if (sub->sent_bytes - sub->taken_bytes >= sub->window_bytes &&
-        sub->sent_bytes > sub->taken_bytes)
-        return PUMP_NOTHING;
     if (!reserve_flight(core, sub))
         return PUMP_NO_MEMORY;
     if (sub->group != NULL)
@@ -554,11 +558,21 @@ static enum pumped pump_sub(struct core *core, struct sub *sub)
         uint64_t sent = route_send(core, route);
         if (sent == 0)
             continue;
-        take_off(sub, route, route->next_seq, sent);
+        take_off(core, sub, route, route->next_seq, sent);
         list_push(&sub->ready, &route->ready_link);
         return PUMP_SENT;
     }
     return pump_ending(core, sub);
+}
+
+static enum pumped pump_sub(struct core *core, struct sub *sub)
+{
+    uint64_t in_flight = sub->sent_bytes - sub->taken_bytes;
+    bool is_held = in_flight > 0 && in_flight >= flow_window_bytes(&sub->flow);
+    enum pumped pumped = is_held ? PUMP_NOTHING : pump_next(core, sub);
+    if (pumped == PUMP_NOTHING)
+        flow_window_stopped(&sub->flow, is_held);
+    return pumped;
 }
 
 /* PUMP_NOTHING: nothing is left.  PUMP_SENT: there may be more, after the others had their turn. */

@@ -176,6 +176,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     (void)core; /* nothing is sent before READY */
     sub->sent_bytes = 0;
     sub->taken_bytes = 0;
+    flow_window_restart(&sub->flow);
     sub->flight_count = 0;
     if (sub_is_member(sub))
         leases_rewind(sub);
@@ -355,6 +356,7 @@ const char *sub_taken(struct core *core, struct session *session, const struct m
         if (msg->bytes > session->await_sent || msg->bytes < session->await_taken)
             return "more was taken than was sent";
         session->await_taken = msg->bytes;
+        flow_window_arrived(&session->await_flow, msg->bytes, core_clock(core));
         core_mark_pump(core, session);
         return NULL;
     }
@@ -364,6 +366,7 @@ const char *sub_taken(struct core *core, struct session *session, const struct m
     if (msg->bytes > sub->sent_bytes || msg->bytes < sub->taken_bytes)
         return "more was taken than was sent";
     sub->taken_bytes = msg->bytes;
+    flow_window_arrived(&sub->flow, msg->bytes, core_clock(core));
     land(core, sub);
     sub_mark(core, sub);
     return NULL;
