@@ -117,7 +117,7 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-/* false: the deadline has passed. */
+/* Waits until the calls before this one have ended; false: the deadline has passed. */
 static bool turn_wait(struct bus_admin *admin, int64_t deadline_ns)
 {
     while (admin->is_turn) {
@@ -178,7 +178,8 @@ void admin_end(struct admin_call *call)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-/* One that has ended is closed; a broken one that still tries its endpoints is kept. */
+/* Gives the connection of the handle, or makes one.  A connection that has ended is replaced.  One
+ * that still tries its endpoints is kept. */
 static enum bus_err connection_get(struct admin_call *call, bool is_courier, struct bus **out_bus,
                                    struct bus_error **reterr)
 {
@@ -234,7 +235,7 @@ enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_erro
 
 /* ---- one question ---------------------------------------------------------------------------- */
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err rows_collect(struct bus *bus, int64_t deadline_ns,
                                  enum bus_err (*on_row)(struct bus *bus, const struct msg *row,
                                                         void *arg, struct bus_error **reterr),

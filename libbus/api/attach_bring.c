@@ -13,19 +13,20 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-/* While values wait for the link, a piece goes all the same each ... */
+/* While values wait for the link, a piece is still sent once in this time. */
 #define STARVED_NS (100 * NS_PER_MS)
-enum { HELD_BACK_MS = 5 /* ... and so often it is looked whether they do */ };
+enum { HELD_BACK_MS = 5 /* between two looks whether values wait */ };
 
 struct carrying {
     const struct error_attachment *attachment; /* of the first job; NULL: none is begun */
-    uint64_t bytes;                            /* so many are brought at most */
+    uint64_t bytes;                            /* at most so many are brought */
     int64_t sent_ns;                           /* the last piece */
     bool is_held_back;
     uint8_t piece[LIMIT_ATTACHMENT_PIECE_BYTES];
 };
 
-/* The next piece; its bytes, fewer than there is room for at the end, or if it cannot be read. */
+/* Reads the piece at offset, and returns its bytes.  They are fewer than a piece may have at the
+ * end of the attachment, or if it cannot be read. */
 static size_t read_piece(const struct carrying *carrying, uint64_t offset, uint8_t *out)
 {
     const struct error_attachment *attachment = carrying->attachment;
@@ -82,7 +83,7 @@ static void begin_attachment(struct bus *bus, const struct error_attachment *att
                   carrying->bytes);
 }
 
-/* The one under way is through, well or not: the broker knows how. */
+/* Goes on behind the attachment under way, whether all of it came or not: the broker knows that. */
 static void finish_attachment(struct bus *bus)
 {
     struct attach_job *job = bus->attach_jobs;
@@ -116,7 +117,7 @@ bool attach_bring(struct bus *bus, int64_t now_ns)
         return send_piece(bus, now_ns);
     if (code == CODE_OK || code == CODE_EFULL || code == CODE_EINVAL || code == CODE_EDENIED)
         finish_attachment(bus);
-    return true; /* otherwise it ended: told within this turn */
+    return true; /* any other code ended the session; this turn tells it */
 }
 
 int64_t attach_sleep_ms(const struct bus *bus, int64_t left_ms)

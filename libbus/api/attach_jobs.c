@@ -21,7 +21,7 @@ void attach_note(struct bus *bus, const struct bus_error *error)
         return;
     struct attach_job *job = malloc(sizeof *job);
     if (job == NULL)
-        return; /* they are cut before their beginning */
+        return; /* the broker will say that nothing of them came */
     noted->is_noted = true;
     *job = (struct attach_job){.error = bus_error_ref(error)};
     memcpy(job->job, bus->job, sizeof job->job);

@@ -12,7 +12,7 @@ struct attach_job {
     char job[LIMIT_NAME_BYTES + 1];
 };
 
-/* Queues the attachments of this error, if it has any that nobody brings yet.  Lock. */
+/* Queues the attachments of this error, if it has any that nobody brings yet.  Lock held. */
 void attach_note(struct bus *bus, const struct bus_error *error);
 void attach_jobs_append(struct attach_job **jobs, struct attach_job *more);
 void attach_job_free(struct attach_job *job);

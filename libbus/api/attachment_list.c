@@ -20,7 +20,7 @@ void attachments_free(struct error_attachment *attachments)
     }
 }
 
-/* As the record of the error has them. */
+/* Encodes the list again, as the error's record has it. */
 void attachments_list_again(struct bus_error *error)
 {
     struct error_attached list[LIMIT_ERROR_ATTACHMENTS];
@@ -31,7 +31,7 @@ void attachments_list_again(struct bus_error *error)
         error->attached->bytes = error_attached_write(list, count, error->attached->data);
 }
 
-/* One without bytes behind it, at the end. */
+/* Appends an attachment with data_bytes of room behind it. */
 enum bus_err attachments_add(struct bus_error *error, struct span name, size_t data_bytes,
                              struct error_attachment **out_attachment)
 {
@@ -57,7 +57,7 @@ enum bus_err attachments_add(struct bus_error *error, struct span name, size_t d
     return BUS_OK;
 }
 
-/* Of a pipe, or a file of the kernel's, nobody knows. */
+/* The size of a file.  Nobody knows the size of a pipe, or of a file of the kernel. */
 uint64_t attachment_file_bytes(int fd)
 {
     struct stat stat;
@@ -75,7 +75,7 @@ bool attachments_read(struct bus_error *error, struct span list)
         if (err == BUS_ENOMEM)
             return false;
         if (err != BUS_OK)
-            continue; /* there twice: once will do */
+            continue; /* it is in the list already */
         attachment->is_elsewhere = true;
         attachment->bytes = attached.bytes;
     }

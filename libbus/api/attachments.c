@@ -23,7 +23,7 @@ static enum bus_err error_id_check(const char *error_id, struct bus_error **rete
 
 /* ---- fetched -------------------------------------------------------------------------------- */
 
-/* Why it is not whole. */
+/* Says why the attachment is not whole. */
 static enum bus_err attachment_say_state(const struct session_attached *attached,
                                          struct bus_error **reterr)
 {
@@ -45,7 +45,7 @@ static enum bus_err attachment_say_state(const struct session_attached *attached
                      (unsigned long long)attached->bytes, promised, words[attached->state]);
 }
 
-/* Lock; given up while bytes are taken, for the application's code may use another bus. */
+/* Lock held, but not during take(): the application's code may use another bus. */
 static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, void *arg,
                                  int64_t deadline_ns, bool *out_is_answered,
                                  struct bus_error **reterr)
@@ -56,7 +56,7 @@ static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, v
     for (;;) {
         while (session_fetch_take(courier->session, &bytes)) {
             api_unlock(courier);
-            bool is_enough = take(bytes.data, bytes.bytes, arg) != 0; /* lent until the next */
+            bool is_enough = take(bytes.data, bytes.bytes, arg) != 0; /* borrowed */
             api_lock(courier);
             if (is_enough)
                 return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
@@ -160,7 +160,7 @@ static enum bus_err attachment_add(struct bus_attachments *list,
 static enum bus_err attachment_row(struct bus *observer, const struct msg *row, void *arg,
                                    struct bus_error **reterr)
 {
-    (void)observer; /* the row says it all */
+    (void)observer; /* the row is enough */
     if (row->type == MSG_JOB_DONE && row->as.job_done.code != CODE_OK)
         return error_say(reterr, (enum bus_err)row->as.job_done.code, ERROR_TYPE_NO_JOB, "%.*s",
                          (int)row->as.job_done.message.bytes,

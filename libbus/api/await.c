@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Goes on with a wish, or makes a new one. */
+/* Continues a wait that another call gave up, or begins one. */
 static enum bus_err begin(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted,
                           struct await **out_await)
 {
@@ -114,7 +114,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
         await_look(bus, await);
         if (await->is_answered && (await->code == CODE_OK || await->code == CODE_ENOMEM))
             break;
-        if (await->is_answered) /* it will not come, for the session is over */
+        if (await->is_answered) /* no answer will come: the session is over */
             api_tell(bus);
         else if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = BUS_ETIMEDOUT;
@@ -148,7 +148,7 @@ static bool is_settled(const struct bus_want *want)
     return want->msg != NULL || want->error != NULL;
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err begin_all(struct gather *gather)
 {
     enum bus_err err = api_over(gather->bus);
@@ -160,7 +160,7 @@ static enum bus_err begin_all(struct gather *gather)
     return err;
 }
 
-/* Lock. */
+/* Lock held. */
 static bool look_all(struct gather *gather)
 {
     bool is_any_answered = false;
@@ -173,7 +173,7 @@ static bool look_all(struct gather *gather)
     return is_any_answered;
 }
 
-/* Without the lock: what was answered goes into wants. */
+/* Without the lock.  Moves the answers into wants. */
 static enum bus_err settle_all(struct gather *gather)
 {
     enum bus_err err = BUS_OK;
@@ -185,13 +185,13 @@ static enum bus_err settle_all(struct gather *gather)
         enum bus_err one = answer(await, &gather->wants[i].msg, &gather->wants[i].error);
         if (one == BUS_OK || one == BUS_EFAILED)
             continue;
-        bus_error_unref(&gather->wants[i].error); /* not settled: it may be asked for again */
+        bus_error_unref(&gather->wants[i].error); /* no outcome: the next call may ask again */
         err = one;
     }
     return err;
 }
 
-/* Whether it is decided; BUS_OK or BUS_EFAILED then. */
+/* Whether the call is decided: then *out_err is its result, BUS_OK or BUS_EFAILED. */
 static bool judge(const struct gather *gather, enum bus_err *out_err)
 {
     size_t values = 0;
@@ -205,7 +205,7 @@ static bool judge(const struct gather *gather, enum bus_err *out_err)
            values + errors == gather->count;
 }
 
-/* Lock: whatever is still out stays for the next call. */
+/* Lock held.  Keeps the unanswered waits for the next call. */
 static void put_all_by(struct gather *gather)
 {
     for (size_t i = 0; i < gather->count; i++) {
@@ -247,7 +247,7 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
     return err;
 }
 
-/* All that failed as causes of one. */
+/* Makes one error, whose causes are all the errors that came. */
 static enum bus_err say_failed(const struct gather *gather, struct bus_error **reterr)
 {
     size_t errors = 0;

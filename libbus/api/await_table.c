@@ -48,7 +48,7 @@ void await_take_out(struct bus *bus, struct await *await)
         bus->awaits->answered_bytes -= await->item.value.bytes;
 }
 
-/* Nobody wants it any more. */
+/* Ends the wait, and frees it. */
 void await_drop(struct bus *bus, struct await *await)
 {
     if (!await->is_answered && bus->session != NULL)

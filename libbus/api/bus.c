@@ -18,8 +18,8 @@
 
 /* ---- when the process ends ------------------------------------------------------------------- */
 
-/* What is said and not answered: waits for it.  The library's own thread would wait for itself.
- * Lock. */
+/* Waits until the broker has answered everything.  The library's own thread cannot wait: it would
+ * wait for itself.  Lock held. */
 static void flush_said(struct bus *bus, int64_t deadline_ns)
 {
     if (bus->session == NULL || pthread_equal(pthread_self(), bus->thread))

@@ -49,8 +49,9 @@ const char *api_time_text(int64_t wall_ns, char text[API_TIME_BYTES_MAX])
     return text;
 }
 
-/* Field 22 of /proc/self/stat: ticks since the system was started.  Fields are counted behind the
- * name of the program, which is in brackets and may have any of these in it. */
+/* Field 22 of /proc/self/stat: when this process began, in ticks since the system was started.  The
+ * name of the program stands in brackets, and may itself have brackets and blanks.  So the fields
+ * are counted behind the last bracket. */
 static int64_t began_ticks(void)
 {
     enum { STAT_BYTES = 1024, FIELDS_BEFORE = 20 };

@@ -23,7 +23,7 @@
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-/* A courier that can go on no more gives back what it did not bring.  No lock. */
+/* Closes a courier that has ended, and returns what it did not bring.  No lock held. */
 static struct attach_job *dismiss_courier(struct bus **courier)
 {
     api_lock(*courier);
@@ -42,7 +42,7 @@ static struct bus *courier_open(const struct bus *bus)
     options.heartbeat_ms = bus->options.heartbeat_ms;
     options.lost_after_ms = bus->options.lost_after_ms;
     options.broker_lost_ms = bus->options.broker_lost_ms;
-    (void)membership_open_courier(&bus->endpoints, &options, &courier, NULL); /* tried again */
+    (void)membership_open_courier(&bus->endpoints, &options, &courier, NULL); /* retried */
     if (courier == NULL)
         return NULL;
     api_lock(courier);
@@ -51,7 +51,7 @@ static struct bus *courier_open(const struct bus *bus)
     return courier;
 }
 
-/* Lock; without it while it waits for others. */
+/* Lock held, but not while another bus is opened, closed or locked. */
 static bool hand_over(struct bus *bus, int64_t now_ns)
 {
     struct bus *courier = bus->courier;
@@ -60,7 +60,7 @@ static bool hand_over(struct bus *bus, int64_t now_ns)
     if ((jobs == NULL && !is_over) || now_ns < bus->courier_ns)
         return false;
     bus->attach_jobs = NULL;
-    bus->courier = NULL; /* nobody else takes it meanwhile */
+    bus->courier = NULL; /* nobody else uses it meanwhile */
     bus->is_handing_over = true;
     bus->courier_ns = now_ns + bus->options.heartbeat_ms * NS_PER_MS;
     api_unlock(bus);
@@ -78,7 +78,7 @@ static bool hand_over(struct bus *bus, int64_t now_ns)
         api_unlock_wake(courier);
     }
     api_lock(bus);
-    attach_jobs_append(&jobs, bus->attach_jobs); /* none was open: those come first */
+    attach_jobs_append(&jobs, bus->attach_jobs); /* first those that no courier took */
     bus->attach_jobs = jobs;
     bus->courier = courier;
     bus->is_handing_over = false;
@@ -97,7 +97,7 @@ bool attach_turn(struct bus *bus, int64_t now_ns)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Waits until the courier has brought all it has.  BUS_OK: or there is another by now. */
+/* Waits until the courier has brought everything, or is closed. */
 static enum bus_err wait_for(struct bus *courier, int64_t deadline_ns)
 {
     enum bus_err err = BUS_OK;
@@ -114,7 +114,7 @@ static enum bus_err wait_for(struct bus *courier, int64_t deadline_ns)
 enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns)
 {
     enum bus_err err = BUS_OK;
-    int64_t patient_ns = api_deadline_ns(bus->options.broker_lost_ms); /* where none is there */
+    int64_t patient_ns = api_deadline_ns(bus->options.broker_lost_ms); /* without a courier */
     api_lock(bus);
     if (bus->attach_jobs == NULL && bus->courier == NULL && !bus->is_handing_over) {
         api_unlock(bus);

@@ -33,7 +33,7 @@ static bool can_poll(struct bus *bus)
     return bus->poller_fd >= 0;
 }
 
-/* Lock.  The library's thread sees to it when it goes to sleep, if it is up. */
+/* Lock held.  If the library's thread is awake, it lends the data lane when it goes to sleep. */
 static void lend(struct bus *bus, bool is_lent)
 {
     if (bus->is_asleep)
@@ -48,7 +48,7 @@ static void poll_until(struct pollfd items[2], int64_t deadline_ns)
         left_ns = 0;
     const struct timespec left = {.tv_sec = (time_t)(left_ns / NS_PER_S),
                                   .tv_nsec = (long)(left_ns % NS_PER_S)};
-    /* Interrupted, or out of memory: as if something had come. */
+    /* A signal or a lack of memory ends the wait, as if something had come. */
     (void)ppoll(items, 2, deadline_ns == INT64_MAX ? NULL : &left, NULL);
 }
 
@@ -89,5 +89,5 @@ bool data_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t
     lend(bus, bus->is_left && bus->idlers == 0);
     if (is_ours || is_called || items[0].revents == 0)
         return true;
-    return idle(bus, cond, waiters, deadline_ns); /* it is being taken in just now */
+    return idle(bus, cond, waiters, deadline_ns); /* the library's thread takes it */
 }

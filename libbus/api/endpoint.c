@@ -56,8 +56,8 @@ static const char *endpoint_fault(const char *endpoint)
     return "expected HOST:PORT, tcp://HOST:PORT or ipc://PATH";
 }
 
-/* Takes the next of a list, without blanks around it.  HOST:PORT is one of tcp.  false: it does not
- * fit. */
+/* Copies the next endpoint of a list, without blanks around it.  HOST:PORT becomes tcp://HOST:PORT.
+ * false: it does not fit. */
 static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
 {
     const char *from = *list + strspn(*list, " \t");
@@ -75,7 +75,7 @@ static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
     return true;
 }
 
-/* The next of the list into text. */
+/* Copies the next endpoint of the list to text, and checks it. */
 static enum bus_err read_one(const char **list, char *text, struct bus_error **reterr)
 {
     if (!take_one(list, text))
@@ -163,7 +163,8 @@ static enum endpoint_note note_of(enum link_fault fault)
     return notes[fault];
 }
 
-/* A broker that goes leaves data first, perhaps: that says nothing about data. */
+/* A broker that stops may close the data channel first.  So that is no failure of the data
+ * channel. */
 void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
 {
     endpoints->notes[endpoints->at] = note_of(fault);
@@ -249,8 +250,8 @@ static void describe_one(const char *endpoint, enum endpoint_note note, char *te
                        words[note]);
 }
 
-/* Of the endpoint at this place.  Where control answered and data lacks: where data was looked for,
- * and what to do. */
+/* Describes one endpoint.  If control answered and data did not, the text names the data endpoint
+ * that was tried, and says what to do. */
 static size_t describe_at(const struct endpoints *endpoints, unsigned at, char *text, size_t room)
 {
     const char *control = endpoints->text[at];

@@ -36,7 +36,7 @@ static char nothing[] = "";
                              .origin = ORIGIN_SYSTEM,                                              \
                              .root = &name}
 
-/* What the reading calls read where they are given NULL. */
+/* The error that calls read when they are given NULL. */
 struct bus_error error_none = {.refs = 1,
                                .is_used = true,
                                .is_static = true,
@@ -306,7 +306,7 @@ static bool can_keep_last(void)
     return has_last_key;
 }
 
-/* Takes error over. */
+/* Keeps error as the last one of this thread, and takes it over. */
 static void keep_last(struct bus_error *error)
 {
     bool can_keep = can_keep_last();
@@ -383,7 +383,8 @@ struct bus_error *error_new(const char *type, const char *format, ...)
     return error;
 }
 
-/* Readers believe the types of the library: only the message of the error has the one given. */
+/* Moves a type of the library into the message: readers trust these types, so an application must
+ * not give them. */
 static void withhold_type(struct bus_error **error, const char *type)
 {
     struct bus_error *without =
@@ -534,7 +535,7 @@ const char *bus_error_kind(const struct bus_error *error)
 {
     if (error == NULL)
         return "";
-    /* Once it left the process it is an application's failure like another. */
+    /* An error that left this process is not local any more: it is an application's failure. */
     bool has_left = atomic_load_explicit(&error->identity, memory_order_acquire) != NULL;
     return error_kind_name(error->kind == ERROR_LOCAL && has_left ? ERROR_APPLICATION
                                                                   : error->kind);

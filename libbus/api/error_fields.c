@@ -53,7 +53,8 @@ enum bus_err bus_error_set_signal(struct bus_error *error, int number)
     return error_say_code(err, __func__);
 }
 
-/* Both clocks move by the same; what was before this machine was started is just that. */
+/* Moves the time on both clocks.  A time before this machine was started becomes 1 on the monotonic
+ * clock. */
 enum bus_err bus_error_set_occurred(struct bus_error *error, int64_t occurred_ns,
                                     uint64_t uncertainty_ns)
 {

@@ -24,7 +24,8 @@ const struct bus_error *error_cause_within(const struct bus_error *error, uint32
 {
     if (error->cause_count <= causes_max || index + 1 < causes_max)
         return error->causes[index];
-    /* The last that is let in is the one that leads to the root, if no earlier one does. */
+    /* Only causes_max causes have room.  The last of them is the one that leads to the root, unless
+     * an earlier one does. */
     uint32_t leads = 0;
     while (leads + 1 < error->cause_count && error->causes[leads]->root != error->root)
         leads++;
@@ -82,7 +83,7 @@ static void put(struct writer *writer, const char *text)
         writer->room = writer->written;
 }
 
-/* What would break the line or steer a terminal is a blank. */
+/* Writes text.  A character that would break the line or control a terminal becomes a blank. */
 static void put_line(struct writer *writer, const char *text)
 {
     size_t from = writer->written;
@@ -100,7 +101,7 @@ static void put_number(struct writer *writer, const char *before, uint64_t numbe
     put(writer, text);
 }
 
-/* Kind and type are about what others can see. */
+/* Whether the error never left this process: its message alone then tells people enough. */
 static bool is_of_this_process(const struct bus_error *error)
 {
     return strcmp(bus_error_kind(error), error_kind_name(ERROR_LOCAL)) == 0;

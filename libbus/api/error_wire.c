@@ -46,8 +46,8 @@ static struct error_identity *identity_new(const struct error_record *record)
     return identity;
 }
 
-/* What was before this process began was not measured by its clock; the tick by which the system
- * counts that may be a tenth of a second long. */
+/* A time before this process began was not measured by its clock.  The system counts that beginning
+ * in ticks, which may be a tenth of a second long. */
 static bool is_of_another_clock(const struct bus *bus, const struct bus_error *error)
 {
     const int64_t tick_ns = 100000000;
@@ -215,8 +215,8 @@ static const struct bus_error *wire_cause(const struct bus_error *error, uint32_
     return error_cause_within(error, index, LIMIT_ERROR_CAUSES);
 }
 
-/* Each before its causes: the reverse of the order in which a walk into the depth is done with
- * them. */
+/* Gives each error a position before its causes.  That is the reverse of the order in which a
+ * depth-first walk leaves them. */
 static void put_in_order(struct plan *plan)
 {
     const struct error_walk *walk = &plan->walk;
@@ -250,7 +250,7 @@ static void add_cause(struct error_record *record, uint32_t position)
     record->causes[record->cause_count++] = position;
 }
 
-/* What lies beyond the walk is left out, but for the root, which is the last record then. */
+/* Leaves out the causes beyond the walk.  The root is kept: it is the last record then. */
 static void link_causes(const struct plan *plan, const struct bus_error *error,
                         struct error_record *record)
 {
@@ -283,7 +283,7 @@ static enum disclosure disclosure_of(const struct bus *bus, const struct bus_err
     return strcmp(identity->party, bus->party) == 0 ? level : session_job_disclosure(bus->session);
 }
 
-/* All of it. */
+/* Fills in what DISCLOSURE_FULL shows. */
 static void fill_whole(struct error_record *record, const struct bus_error *error)
 {
     const struct error_identity *identity =
@@ -352,7 +352,7 @@ static uint32_t fill_all(const struct bus *bus, struct plan *plan, const struct 
     return plan->walk.count + 1;
 }
 
-/* Who and when, for a head that could not be given an identity of its own. */
+/* Fills in who and when, if there was no memory for an identity. */
 static void stamp_record(struct bus *bus, struct error_record *head, struct error_encoder *encoder,
                          const char *topic, uint64_t seq)
 {
@@ -388,7 +388,8 @@ static bool copy_blames(struct bus_error *error, const struct bus_error *from)
     return is_copied;
 }
 
-/* Of the kinds that a party may give; a loss is whose loss it is. */
+/* The kind of an error that is told again.  A loss is another party's: the error that follows from
+ * it is an application's failure. */
 static uint64_t kind_again(const struct bus_error *error)
 {
     bool is_kept = error->kind == ERROR_DEPENDENCY || error->kind == ERROR_CANCELLED ||
@@ -396,8 +397,8 @@ static uint64_t kind_again(const struct bus_error *error)
     return is_kept ? error->kind : (uint64_t)ERROR_APPLICATION;
 }
 
-/* An error of somebody else's that is told as our own: a failure of ours that says the same, with
- * that one as its cause, for whose it was must not be lost.  NULL: no memory. */
+/* Makes an error of ours that says the same as an error of somebody else.  That error becomes its
+ * cause, so that readers see whose it was.  NULL: no memory. */
 static struct bus_error *tell_again(struct bus *bus, const struct bus_error *error,
                                     const char *topic, uint64_t seq)
 {
@@ -417,13 +418,13 @@ static struct bus_error *tell_again(struct bus *bus, const struct bus_error *err
     }
     error_stamp(bus, again, topic, seq);
     struct error_identity *identity = atomic_load_explicit(&again->identity, memory_order_acquire);
-    if (identity != NULL) /* what another bus of ours keeps to itself is in the copy, too */
+    if (identity != NULL) /* the copy hides what another bus of this process hides */
         identity->disclosure =
             disclosure_stricter(identity->disclosure, error_identity_of(error)->disclosure);
     return again;
 }
 
-/* What there is to be brought beside it later. */
+/* Queues the attachments of these errors for the courier. */
 static void note_attachments(struct bus *bus, const struct error_walk *walk)
 {
     for (uint32_t i = 0; i < walk->count; i++) {

@@ -8,9 +8,10 @@
 /* From the wire; NULL or the no-memory error if that fails; never NULL: bytes that are no error
  * give one of type errbus.protocol. */
 struct bus_error *error_from_wire(struct span bytes);
-/* The identity that this bus gives errors it sees for the first time, causes included.  Lock. */
+/* Gives errors that this bus sees for the first time their identity, causes included.  Lock
+ * held. */
 void error_stamp(struct bus *bus, const struct bus_error *error, const char *topic, uint64_t seq);
-/* Stamps and encodes into the bus's encoder; error NULL: of this type.  Lock. */
+/* Stamps and encodes into the bus's encoder; error NULL: of this type.  Lock held. */
 struct span error_to_wire(struct bus *bus, const struct bus_error *error, const char *type,
                           const char *topic, uint64_t seq);
 

@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Lock. */
+/* Lock held. */
 static bool is_due(const struct bus *bus)
 {
     return bus->failure != NULL && bus->is_handed_over;

@@ -67,7 +67,7 @@ void turn_receive_data(struct link *link, struct turn *turn)
     turn->is_unread[LINK_DATA] = turn->data_count == DATA_PER_TURN;
 }
 
-/* Lock.  Whether there was anything. */
+/* Lock held.  Whether there was anything. */
 bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
 {
     for (unsigned i = 0; i < turn->control_count; i++) {
@@ -79,7 +79,8 @@ bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
         buffer_unref(&turn->parts[i]);
         buffer_unref(&turn->heads[i]);
     }
-    /* An empty part is no message: the session ends as it does for any that is none. */
+    /* The link received a wrong number of parts.  An empty part breaks the protocol in the same
+     * way. */
     if (turn->is_control_broken || turn->is_data_broken)
         session_control_in(bus->session, now_ns, SPAN_NONE);
     turn->is_control_broken = turn->is_data_broken = false;
@@ -141,7 +142,7 @@ static void connect_control(struct bus *bus, int64_t now_ns)
 static void connect_data(struct bus *bus, int64_t now_ns)
 {
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
-    link_close_aside(bus->link); /* the broker has us here, and heeds nothing else any more */
+    link_close_aside(bus->link); /* the broker knows this connection, and ignores the others */
     bool is_known = endpoints_data(&bus->endpoints, session_data_endpoint(bus->session), endpoint);
     bool is_dialled = is_known && strcmp(endpoint, bus->turn->early_data) == 0;
     *bus->turn->early_data = '\0';
@@ -150,7 +151,7 @@ static void connect_data(struct bus *bus, int64_t now_ns)
     waiters_reconnected(bus);
 }
 
-/* Lock.  Whether there was anything to do. */
+/* Lock held.  Whether there was anything to do. */
 bool turn_act(struct bus *bus, int64_t now_ns)
 {
     bool has_acted = false;
@@ -169,7 +170,7 @@ bool turn_act(struct bus *bus, int64_t now_ns)
     }
 }
 
-/* Lock.  Whether anything was sent. */
+/* Lock held.  Whether anything was sent. */
 bool turn_send(struct bus *bus, struct turn *turn, int64_t now_ns)
 {
     size_t bytes = 0;
@@ -228,7 +229,7 @@ void turn_sleep(struct bus *bus, struct turn *turn)
         left_ms = 0;
     turn->sleep_end_ns = api_deadline_ns(left_ms) - NS_PER_MS; /* left_ms was rounded up */
     bus->is_asleep = true;
-    bus->stamp_uses = 0; /* who publishes meanwhile looks at the clock first */
+    bus->stamp_uses = 0; /* a publisher then reads the clock again */
     api_unlock(bus);
     link_wait(bus->link, left_ms);
     api_lock(bus);
@@ -255,7 +256,7 @@ static bool has_unread(struct bus *bus, struct turn *turn, enum link_lane lane)
     return turn->is_unread[lane];
 }
 
-/* Lock.  Behind each use of the link by another thread. */
+/* Lock held.  Behind each use of the link by another thread. */
 static void leave_link(struct bus *bus, struct turn *turn)
 {
     bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||

@@ -83,7 +83,7 @@ void api_unlock_wake(struct bus *bus)
     api_unlock(bus);
 }
 
-/* A handler may close the bus meanwhile: it goes when we are out of it. */
+/* A handler may close the bus during the wait.  The reference keeps it until this call returns. */
 void api_wait_begin(struct bus *bus)
 {
     if (api_thread.has_waited)
@@ -96,7 +96,7 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
 {
     if (deadline_ns != INT64_MAX && api_now_ns() >= deadline_ns)
         return false;
-    if (api_thread.put_aside != NULL) { /* what is waited for may depend on it */
+    if (api_thread.put_aside != NULL) { /* the event may depend on their release */
         api_ref(bus);
         api_unlock(bus);
         api_lock(bus);
@@ -115,7 +115,7 @@ bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t 
     }
     *waiters -= 1;
     must(result == 0 || result == ETIMEDOUT);
-    return true; /* the next call finds out about the deadline, after another look */
+    return true; /* the caller looks again, and the next call sees the deadline */
 }
 
 bool api_cond_init(pthread_cond_t *cond)

@@ -38,7 +38,8 @@ void api_wait_begin(struct bus *bus);
 bool api_cond_init(pthread_cond_t *cond);
 void api_see_time(struct bus *bus, int64_t now_ns);
 /* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was
- * read for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock. */
+ * read for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock
+ * held. */
 static inline int64_t api_stamp_ns(struct bus *bus)
 {
     if (bus->stamp_uses == 0)

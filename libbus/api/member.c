@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* member.c -- taking part in a job that was created: as which of how many, and where all meet. */
+/* member.c -- taking part in a created job: rank, number of members, and barriers. */
 #include "libbus/api/clock.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
@@ -53,7 +53,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
     return err;
 }
 
-/* One look at the barrier; BUS_ETIMEDOUT: not yet.  Lock. */
+/* Looks at the barrier once; BUS_ETIMEDOUT: not yet.  Lock held. */
 static enum bus_err look(struct bus *bus, uint64_t epoch, struct bus_error **reterr)
 {
     struct buffer *why = NULL;
@@ -78,7 +78,7 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     enum bus_err err = look(bus, epoch, reterr);
-    api_wake(bus); /* to say that we are there */
+    api_wake(bus); /* sends BARRIER */
     while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         err = look(bus, epoch, reterr);
     if (err == BUS_ETIMEDOUT) {

@@ -35,7 +35,7 @@ static bool lock_init(pthread_mutex_t *lock)
     pthread_mutexattr_t attributes;
     if (pthread_mutexattr_init(&attributes) != 0)
         return false;
-    /* What is done with the lock takes less than a trip to the kernel and back. */
+    /* The lock is held for less time than a system call takes: so waiters spin first. */
     bool is_made = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
                    pthread_mutex_init(lock, &attributes) == 0;
     pthread_mutexattr_destroy(&attributes);
@@ -154,7 +154,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     bus->turn = thread_turn_new();
     if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
         link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
-        (void)membership_close(&bus, BUS_POLL); /* nothing was promised yet */
+        (void)membership_close(&bus, BUS_POLL); /* it owes nothing yet */
         return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     }
     bus->options.run = NULL; /* the caller's */
@@ -212,13 +212,13 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
                        session_token(joining->session));
     api_unlock(joining);
     if (err != BUS_OK)
-        (void)membership_close(bus, BUS_POLL); /* why it did not join is what matters */
+        (void)membership_close(bus, BUS_POLL); /* the caller needs the reason of the failed join */
     return err;
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
-/* Waits until the broker has answered all that was said; lock. */
+/* Waits until the broker has answered all that was said.  Lock held. */
 static enum bus_err wait_answered(struct bus *bus, int64_t deadline_ns)
 {
     struct session_mark mark = session_mark(bus->session);
@@ -231,7 +231,7 @@ static enum bus_err wait_answered(struct bus *bus, int64_t deadline_ns)
     return BUS_OK;
 }
 
-/* Says farewell; lock. */
+/* Sends what is left, and leaves.  Lock held. */
 static enum bus_err leave(struct bus *bus, int64_t deadline_ns)
 {
     sub_collect_all(bus);
@@ -277,7 +277,7 @@ enum bus_err membership_close(struct bus **bus, int64_t timeout_ms)
         api_unlock(closing);
         stop_thread(closing);
     }
-    open_list_remove(closing); /* not before it has said farewell: the process may end meanwhile */
+    open_list_remove(closing); /* only now: until here, the end of the process flushes it */
     attach_close(closing);
     api_lock(closing);
     closing->is_closed = true;

@@ -17,7 +17,7 @@ enum bus_err membership_open_courier(const struct endpoints *endpoints,
  * no endpoint can be connected to (BUS_ELOST). */
 enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
                              struct bus_error **reterr);
-/* What each endpoint said last, with this code, which is returned.  Lock. */
+/* What each endpoint said last, with this code, which is returned.  Lock held. */
 enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
                                         struct bus_error **reterr);
 /* Flush, leave, threads, session; *bus is gone. */

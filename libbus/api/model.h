@@ -210,7 +210,7 @@ static inline enum bus_err api_ended(const struct bus *bus)
     return bus->session == NULL ? BUS_ECLOSED : bus->end;
 }
 /* Whether waits are over: BUS_OK, or BUS_ECLOSED after bus_stop(), or the code of the end.
- * Lock. */
+ * Lock held. */
 static inline enum bus_err api_over(const struct bus *bus)
 {
     enum bus_err end = api_ended(bus);

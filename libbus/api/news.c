@@ -23,7 +23,7 @@ enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_er
     return error_say(reterr, err, ERROR_TYPE_CLOSED, "%s", bus_strerror(err));
 }
 
-/* Takes note of the party's end, once; lock. */
+/* Notes the party's end, once.  Lock held. */
 static void note_end(struct bus *bus)
 {
     struct buffer *why = NULL;
@@ -63,7 +63,7 @@ static void tell_stop(struct bus *bus)
     api_tell_all(bus);
 }
 
-/* Results that nobody waits for any more are taken, so that they are not kept. */
+/* Takes the results that nobody waits for any more, so that the session does not keep them. */
 static void forget_results(struct bus *bus)
 {
     for (uint32_t i = bus->forgotten_count; i-- > 0;) {

@@ -7,10 +7,10 @@
 
 /* The error that belongs to a code of the end, to reterr if that is not NULL; returns err. */
 enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_error **reterr);
-/* Wakes whom the session's news concern; notes the end of the party.  Lock. */
+/* Wakes whom the session's news concern; notes the end of the party.  Lock held. */
 void api_tell(struct bus *bus);
 void api_tell_all(struct bus *bus);
-/* Nobody waits for this result any more.  Lock. */
+/* Nobody waits for this result any more.  Lock held. */
 void api_forget_result(struct bus *bus, uint64_t number);
 
 #endif

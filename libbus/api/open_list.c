@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* open_list.c -- the parties that this process has open, for when it ends.
+/* open_list.c -- the parties that this process has open, so that its exit can flush them.
  *
  * The process may end anywhere: in a signal handler that interrupted a call, or while other threads
- * are in calls.  So no lock is waited for without a bound. */
+ * are in calls. So each wait for a lock has a bound. */
 #include "libbus/api/open_list.h"
 
 #include "libbus/api/clock.h"

@@ -93,7 +93,7 @@ enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
     return BUS_OK;
 }
 
-/* "<host>-<pid>", of the host what may stand in a party's name. */
+/* Makes "<host>-<pid>".  Of the host it takes what may stand in a party's name. */
 static void make_party(char out[LIMIT_NAME_BYTES + 1])
 {
     char host[LIMIT_NAME_BYTES - 20] = "";
@@ -130,7 +130,7 @@ static bool is_of_environment(const char *name, const char *variable, const char
     return strcmp(name, chosen(NULL, variable, otherwise)) == 0;
 }
 
-/* Exactly as bus_token() gives it. */
+/* Reads a token exactly as bus_token() gives it. */
 static bool read_token(const char *text, uint64_t *out_token)
 {
     static const char digits[] = "0123456789abcdef";
@@ -166,7 +166,8 @@ enum bus_err options_token(const struct bus_options *options, uint64_t *out_toke
 
 /* ---- disclosure ------------------------------------------------------------------------------ */
 
-/* What the environment says is for whoever runs the program to say: the program may say less. */
+/* Whoever runs the program chooses the disclosure, by the environment.  The program may only choose
+ * a stricter one. */
 static enum bus_err options_disclosure(struct bus_options *options, struct bus_error **reterr)
 {
     if (options->disclosure < 0 || options->disclosure > BUS_DISCLOSURE_NONE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* party.c -- this party as a whole: what it said was answered, it is done, it failed, it moves. */
+/* party.c -- the calls about this party as a whole: flush, complete, fail, progress. */
 #include "libbus/api/party.h"
 
 #include "libbus/api/clock.h"
@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-/* Waits until the broker has answered all up to the mark.  Of a party that failed by itself, the
- * failure is on its way until the connection is gone.  Lock. */
+/* Waits until the broker has answered all up to the mark.  If the party failed by itself, it also
+ * waits until the connection is gone, because the failure is on its way until then.  Lock held. */
 enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int64_t deadline_ns)
 {
     api_wake(bus);
@@ -34,7 +34,7 @@ enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int6
     return bus->session != NULL ? BUS_OK : BUS_ECLOSED;
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err say_not_answered(struct bus *bus, enum bus_err err)
 {
     if (err == BUS_OK)
@@ -98,7 +98,7 @@ enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
 
 /* ---- notices --------------------------------------------------------------------------------- */
 
-/* Whether bus_notice() would not wait.  Lock. */
+/* Whether bus_notice() would not wait.  Lock held. */
 static bool has_notice(const struct bus *bus)
 {
     return api_over(bus) != BUS_OK || session_has_notice(bus->session);
@@ -151,7 +151,7 @@ int bus_notice_fd(const struct bus *bus)
 
 /* ---- done, failed, moving -------------------------------------------------------------------- */
 
-/* Waits for the broker's answer to a numbered request; lock. */
+/* Waits for the broker's answer to a numbered request.  Lock held. */
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns)
 {
     api_wake(bus);

@@ -5,8 +5,8 @@
 
 #include "libbus/api/model.h"
 
-/* Waits for the broker's answer to a numbered request.  Lock. */
-/* Waits until the broker has answered all up to the mark; lock. */
+/* Waits for the broker's answer to a numbered request.  Lock held. */
+/* Waits until the broker has answered all up to the mark.  Lock held. */
 enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int64_t deadline_ns);
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* publish.c -- values that are promised and kept in one call.
+/* publish.c -- values that are written in one call.
  *
  * This is the hot path of writers: one uncontended lock, a look into a small cache of topics, and
- * the session appends to its open batch.  While the library's thread sleeps, what may be sent at
- * once is sent here. */
+ * the session appends to its open batch.  While the library's thread sleeps, the writer's thread
+ * sends what may be sent at once. */
 #include "libbus/api/publish.h"
 
 #include "libbus/api/clock.h"
@@ -100,7 +100,7 @@ static uint32_t hash_of(const char *name)
     return hash;
 }
 
-/* Short names are compared sooner than strcmp() is called. */
+/* Compares short names faster than strcmp() does. */
 static inline bool is_same(const char *a, const char *b)
 {
     for (int i = 0; i < 16; i++, a++, b++) {
@@ -172,7 +172,7 @@ static size_t largest(const struct span *values, size_t count, struct buffer *co
     return bytes;
 }
 
-/* owned: one value that is copied already, taken over; or NULL, and values. */
+/* Publishes owned, which it takes over, or values if owned is NULL. */
 static enum bus_err publish(struct bus *bus, const char *name, const struct span *values,
                             size_t count, struct buffer **owned)
 {
@@ -193,7 +193,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         }
         err = publish_wait(bus, &deadline_ns);
     }
-    /* Otherwise the broker's answer wakes the library's thread. */
+    /* If nothing is due, the broker's answer will wake the library's thread. */
     if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
         thread_say(bus);
     if (err != BUS_OK)

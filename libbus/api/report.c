@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* report.c -- a verdict with all that was weighed, as the broker tells it to an observer. */
+/* report.c -- a verdict with all its candidates, as the broker tells it to an observer. */
 #include "libbus/api/report.h"
 
 #include "libbus/api/admin.h"
@@ -99,7 +99,7 @@ void bus_report_free(struct bus_report **report)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err report_collect(struct bus *observer, struct bus_report *report,
                                    int64_t deadline_ns, struct bus_error **reterr)
 {

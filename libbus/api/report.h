@@ -10,7 +10,7 @@ struct report_question {
     uint32_t attempt; /* 0: the newest */
     bool is_waiting;  /* until the verdict is final */
 };
-/* Lock. */
+/* Lock held. */
 enum bus_err report_read(struct bus *observer, const struct report_question *question,
                          int64_t deadline_ns, struct bus_report **out_report,
                          struct bus_error **reterr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* slot.c -- promises, and how they are kept, broken or taken back. */
+/* slot.c -- slots: reserved, committed, failed and retracted. */
 #include "libbus/api/clock.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
@@ -34,7 +34,7 @@ static void slot_free(struct bus_slot **slot)
 
 /* ---- promising ------------------------------------------------------------------------------- */
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err reserve(struct bus *bus, const char *topic,
                             const struct session_reservation *promise, struct bus_slot *slot)
 {
@@ -67,7 +67,7 @@ static void print_earlier(const struct bus *bus, const struct session_earlier *e
                        earlier->incarnation, api_time_text(earlier->ended_ns, time));
 }
 
-/* Who reserved the number, and what to do.  Lock. */
+/* Who reserved the number, and what to do.  Lock held. */
 static enum bus_err say_reserved_before(struct bus *bus, uint32_t topic, uint64_t seq,
                                         const char *name, struct bus_error **reterr)
 {
@@ -138,7 +138,7 @@ static enum bus_err check_options(const struct bus_slot_options *given,
     return BUS_OK;
 }
 
-/* As the session takes them; NULL: none, or *err says why not. */
+/* The needs as the session takes them; NULL: none, or *err says why not. */
 static struct frame_need *needs_of(const struct bus_slot_options *options, enum bus_err *err,
                                    struct bus_error **reterr)
 {
@@ -174,7 +174,7 @@ static enum bus_err promise(struct bus *bus, const char *topic,
     api_lock(bus);
     enum bus_err err = reserve(bus, topic, &asked, slot);
     if (err == BUS_OK) {
-        (void)publish_whole_name(bus, topic, slot->name); /* it was just found to be one */
+        (void)publish_whole_name(bus, topic, slot->name); /* the session just accepted it */
         slot->bus = bus;
         api_ref(bus);
         *out_slot = slot;
@@ -235,13 +235,13 @@ int bus_slot_is_settled(const struct bus_slot *slot)
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
-/* Trying again can help: the slot stays with the caller. */
+/* Whether another try can help: then the slot stays with the caller. */
 static bool is_kept_after(enum bus_err err)
 {
     return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_EFULL || err == BUS_ETOOBIG;
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err say_not_committed(struct bus *bus, enum bus_err err,
                                       const struct bus_slot *slot, size_t value_bytes)
 {
@@ -256,7 +256,7 @@ static enum bus_err say_not_committed(struct bus *bus, enum bus_err err,
     return publish_say(bus, err, slot->name, value_bytes, NULL);
 }
 
-/* Of value and owned one is used. */
+/* Commits value or owned; the other is empty. */
 static enum bus_err commit(struct bus_slot **slot, struct span value, struct buffer **owned)
 {
     struct bus_slot *kept = *slot;
@@ -273,7 +273,7 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
             err = (enum bus_err)code;
             break;
         }
-        /* What is owed may be settled after bus_stop() too, but nothing is waited for then. */
+        /* Slots may be settled after bus_stop() too, but then nothing waits. */
         err = publish_wait(bus, &deadline_ns);
         if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
             err = BUS_EFULL;
@@ -345,7 +345,7 @@ void bus_slot_fail(struct bus_slot **slot, const struct bus_error *error)
 }
 
 /* Sends RETRACT once the number of the topic is known.  The slot may be of an earlier incarnation.
- * Lock. */
+ * Lock held. */
 static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
                             const struct bus_error *error, int64_t deadline_ns,
                             uint64_t *out_request)
@@ -357,7 +357,7 @@ static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
         enum wire_code code = session_retract(bus->session, topic, seq, encoded, out_request);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
-        api_wake(bus); /* the number has to be asked for */
+        api_wake(bus); /* asks for the topic's number */
         if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             return BUS_ETIMEDOUT;
         err = api_over(bus);
@@ -365,7 +365,7 @@ static enum bus_err retract(struct bus *bus, const char *whole, uint64_t seq,
     return err;
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err say_not_retracted(struct bus *bus, enum bus_err err, const char *topic,
                                       uint64_t seq)
 {

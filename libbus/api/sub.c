@@ -34,7 +34,7 @@ enum {
 
 /* ---- news ------------------------------------------------------------------------------------ */
 
-/* Lock. */
+/* Lock held. */
 static bool is_readable(const struct bus_sub *sub)
 {
     const struct bus *bus = sub->bus;
@@ -42,7 +42,7 @@ static bool is_readable(const struct bus_sub *sub)
            api_over(bus) != BUS_OK || session_sub_is_readable(bus->session, sub->number);
 }
 
-/* Lock. */
+/* Lock held. */
 static void settle_fd(struct bus_sub *sub)
 {
     int fd = atomic_load_explicit(&sub->fd, memory_order_relaxed);
@@ -70,7 +70,7 @@ int bus_sub_fd(const struct bus_sub *sub)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* A place in bus->sub_slots; false: no memory.  Lock. */
+/* A place in bus->sub_slots; false: no memory.  Lock held. */
 static bool place_reserve(struct bus *bus, uint32_t *out_index)
 {
     uint32_t index = 0;
@@ -116,7 +116,7 @@ static enum bus_err say_option(const char *text)
     return error_say(NULL, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "bus_sub_options: %s", text);
 }
 
-/* Of a member of a group. */
+/* Checks the options of a member of a group. */
 static enum bus_err check_member(const struct bus_sub_options *options)
 {
     if (!party_is_valid(span_text(options->group)) ||
@@ -152,7 +152,7 @@ static enum bus_err check_options(const struct bus_sub_options *given,
     return options->group != NULL ? check_member(options) : BUS_OK;
 }
 
-/* Whoever gives one level means the topics of that name, mostly. */
+/* Says why a pattern is refused.  One level alone mostly means the topics of that name. */
 static enum bus_err say_pattern(const char *pattern)
 {
     bool is_one_level = name_is_valid(span_text(pattern)) && strchr(pattern, '/') == NULL;
@@ -166,7 +166,7 @@ static enum bus_err say_pattern(const char *pattern)
                      pattern, LIMIT_NAME_BYTES);
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err say_not_subscribed(struct bus *bus, enum bus_err err)
 {
     switch (err) {
@@ -185,7 +185,7 @@ static enum bus_err say_not_subscribed(struct bus *bus, enum bus_err err)
     }
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err subscribe(struct bus *bus, const char *pattern,
                               const struct bus_sub_options *options, struct bus_sub *sub)
 {
@@ -276,7 +276,7 @@ enum bus_err bus_sub_drain(struct bus_sub *sub)
     return err;
 }
 
-/* The error, gap or end given last is done with. */
+/* Acknowledges the error, gap or end that was given last. */
 static void finish_given(struct bus_sub *sub)
 {
     struct bus_msg *given = sub->given;
@@ -325,7 +325,7 @@ void bus_sub_drop(struct bus_sub **sub)
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-/* More unused messages, as many again as there are, if they are short.  Lock. */
+/* Allocates messages if few are unused: as many again as there are.  Lock held. */
 static void pool_grow(struct bus_sub *sub)
 {
     bool is_short =
@@ -337,7 +337,7 @@ static void pool_grow(struct bus_sub *sub)
         count = FETCH_FRAMES;
     struct chunk *chunk = malloc(sizeof *chunk + count * sizeof(struct bus_msg));
     if (chunk == NULL)
-        return; /* those that there are will have to do */
+        return; /* the existing messages must do */
     chunk->next = sub->chunks;
     sub->chunks = chunk;
     for (uint32_t i = 0; i < count; i++) {
@@ -350,7 +350,7 @@ static void pool_grow(struct bus_sub *sub)
     sub->msg_count += count;
 }
 
-/* What came back becomes usable.  Lock. */
+/* Makes the messages that came back usable.  Lock held. */
 static void pool_refill(struct bus_sub *sub)
 {
     if (sub->spare == NULL)
@@ -372,7 +372,7 @@ static void pool_refill(struct bus_sub *sub)
     }
 }
 
-/* Room for the name of one more topic. */
+/* Makes room for the name of one more topic. */
 static bool name_reserve(struct bus_sub *sub)
 {
     if (sub->spare_name == NULL)
@@ -388,7 +388,7 @@ static bool name_reserve(struct bus_sub *sub)
     return sub->spare_name != NULL && id_map_reserve(&sub->topics);
 }
 
-/* The name of a topic, reserved for before; lock. */
+/* The name of a topic; name_reserve() made room for it.  Lock held. */
 static const char *name_of(struct bus_sub *sub, uint32_t topic)
 {
     uint32_t index = 0;
@@ -443,7 +443,7 @@ static struct bus_msg *pool_take(struct bus_sub *sub)
     return msg;
 }
 
-/* Turns an item into messages at *end, one for each value; where the next one goes. */
+/* Turns an item into messages at *end, one for each value.  Returns where the next message goes. */
 static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
                                  struct session_item *item)
 {
@@ -463,7 +463,8 @@ static struct bus_msg **fill_all(struct bus_sub *sub, struct bus_msg **end,
     return end;
 }
 
-/* Takes what the session has, up to the bounds of one fetch; the code that ended it.  Lock. */
+/* Takes what the session has, up to the bounds of one fetch.  Returns the code that ended the
+ * fetch. Lock held. */
 static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buffer **out_error)
 {
     struct session *session = sub->bus->session;
@@ -493,7 +494,7 @@ static enum wire_code fetch(struct bus_sub *sub, uint32_t *out_count, struct buf
     return code;
 }
 
-/* The same of one item: all of its values are one message, so that nothing is done for each. */
+/* Takes one item as one message with all its values, so that no value costs work of its own. */
 static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
                                  struct buffer **out_error)
 {
@@ -508,7 +509,7 @@ static enum wire_code fetch_many(struct bus_sub *sub, uint32_t *out_count,
     struct bus_msg *msg = pool_take(sub);
     fill(msg, &item, topic);
     if (msg->buffer != NULL)
-        buffer_drop_many(msg->buffer, values_of(&item) - 1); /* it came with one for each */
+        buffer_drop_many(msg->buffer, values_of(&item) - 1); /* it came with one for each value */
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&sub->ready, msg, memory_order_relaxed);
     *out_count = 1;
@@ -525,7 +526,7 @@ static enum bus_err say_refused(struct bus_sub *sub, enum wire_code code, struct
     return api_say_over(sub->bus, (enum bus_err)code, reterr);
 }
 
-/* Nothing is here: waits for news.  BUS_OK: look again.  Lock. */
+/* Waits for news.  BUS_OK: look again.  Lock held. */
 static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
                                   struct bus_error **reterr)
 {
@@ -540,7 +541,7 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
     return is_awake ? BUS_OK : error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }
 
-/* Until something is ready. */
+/* Waits until something is ready. */
 static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms,
                            struct bus_error **reterr)
 {
@@ -625,7 +626,7 @@ static enum bus_err tell_gap(struct bus_sub *sub, const struct bus_msg *msg,
                      first, last, msg->topic);
 }
 
-/* Hands out the first that is ready. */
+/* Hands out the first ready message. */
 static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct bus_error **reterr)
 {
     struct bus_msg *msg = atomic_load_explicit(&sub->ready, memory_order_relaxed);

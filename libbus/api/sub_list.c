@@ -69,21 +69,21 @@ void sub_give_back(struct bus_msg *msg)
                                                     memory_order_release, memory_order_relaxed));
     if (waited_for == NULL)
         return;
-    if (head == NULL) { /* the receiver waits and will not collect: the library's thread shall */
+    if (head == NULL) { /* the receiver waits: the library's thread must collect */
         api_lock(waited_for);
         api_unlock_wake(waited_for);
     }
     api_unref(waited_for);
 }
 
-/* Slots of one topic whose numbers follow each other: acknowledged together. */
+/* Consecutive slots of one topic, which are acknowledged together. */
 struct range {
     uint32_t topic;
     uint64_t first_seq;
     uint64_t count;
 };
 
-/* Lock. */
+/* Lock held. */
 static void acknowledge(struct bus_sub *sub, struct range *range)
 {
     if (range->count > 0)
@@ -92,8 +92,8 @@ static void acknowledge(struct bus_sub *sub, struct range *range)
     range->count = 0;
 }
 
-/* One slot, or the missing ones of a gap, is done with, or goes back; an end is nobody's slot, and
- * a piece is none as long as there are more.  Lock. */
+/* Acknowledges or gives back the slots of a message: one slot, or the missing slots of a gap.  An
+ * end, and a piece before the last, have no slot.  Lock held. */
 static void finish_msg(struct bus_sub *sub, struct range *range, const struct bus_msg *msg)
 {
     bool is_slot = msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_ERROR;
@@ -118,7 +118,7 @@ static void finish_msg(struct bus_sub *sub, struct range *range, const struct bu
         session_ack_past(sub->bus->session, sub->number, msg->number);
     else if (is_slot && msg->done == MSG_ACKNOWLEDGED)
         *range = (struct range){.topic = msg->number, .first_seq = msg->seq, .count = msg->count};
-    else if (is_slot) /* of many the first, and so all behind it */
+    else if (is_slot) /* gives back this slot and all behind it */
         session_return(sub->bus->session, sub->number, msg->number, msg->seq);
 }
 
@@ -130,7 +130,7 @@ void buffer_drop_many(struct buffer *buffer, unsigned count)
 }
 
 /* Acknowledges a stack of messages, oldest first, and keeps them for use; returns their number.
- * Lock. */
+ * Lock held. */
 static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
 {
     bool is_open = sub->bus->session != NULL;
@@ -168,18 +168,18 @@ static uint32_t take_back(struct bus_sub *sub, struct bus_msg *stack)
     return count;
 }
 
-/* Lock. */
+/* Lock held. */
 void sub_collect_one(struct bus_sub *sub)
 {
     struct bus_msg *head = atomic_load_explicit(&sub->come_back, memory_order_relaxed);
     if (head == NULL || head == DETACHED)
         return;
-    /* Only who has the lock takes or detaches, so it is no mark now either. */
+    /* Only a holder of the lock takes or detaches, so it is not DETACHED here. */
     head = atomic_exchange_explicit(&sub->come_back, NULL, memory_order_acq_rel);
     atomic_fetch_sub_explicit(&sub->refs, take_back(sub, head), memory_order_relaxed);
 }
 
-/* Lock. */
+/* Lock held. */
 void sub_detach_one(struct bus_sub *sub)
 {
     struct bus_msg *head =

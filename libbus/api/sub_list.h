@@ -56,9 +56,9 @@ struct bus_sub {
 
 /* Drops count references; the last one frees the subscription. */
 void sub_unref(struct bus_sub *sub, unsigned long count);
-/* Acknowledges what was given back since.  Lock. */
+/* Acknowledges what was given back since.  Lock held. */
 void sub_collect_one(struct bus_sub *sub);
-/* The same, and what comes back from now on is only freed.  Lock. */
+/* The same, and what comes back from now on is only freed.  Lock held. */
 void sub_detach_one(struct bus_sub *sub);
 /* Drops count references of a buffer at once: messages that came together lie in one batch. */
 void buffer_drop_many(struct buffer *buffer, unsigned count);
@@ -66,11 +66,11 @@ void buffer_drop_many(struct buffer *buffer, unsigned count);
 struct bus *sub_bus(const struct bus_sub *sub);
 /* The message is done with: back to its subscription, which acknowledges.  Any thread. */
 void sub_give_back(struct bus_msg *msg);
-/* For all subscriptions: acknowledges what was given back since.  Lock. */
+/* For all subscriptions: acknowledges what was given back since.  Lock held. */
 void sub_collect_all(struct bus *bus);
-/* The bus closes: what comes back from now on is only freed.  Lock. */
+/* The bus closes: what comes back from now on is only freed.  Lock held. */
 void sub_detach_all(struct bus *bus);
-/* The session has something for these subscriptions, or for all.  Lock. */
+/* The session has something for these subscriptions, or for all.  Lock held. */
 void sub_tell(struct bus *bus);
 void sub_tell_all(struct bus *bus);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* tap.c -- observers of a job's control topic: a session of its own, without a party.
  *
- * The session is asked for the next event only when the last was given out, but for one that is
- * kept ahead so that the descriptor can tell whether there is one; so a tap that does not read
- * fills no memory here, and the broker counts what it misses. */
+ * A tap takes one event ahead of the application, so that its descriptor tells whether there is
+ * one.  It takes the next event only when that one was given out.  So a tap that nobody reads fills
+ * no memory here, and the broker counts what it misses. */
 #include "libbus/api/clock.h"
 #include "libbus/api/endpoint.h"
 #include "libbus/api/error.h"
@@ -21,7 +21,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define NO_JOB "/" /* as a job's name it would be odd, and harmless */
+#define NO_JOB "/" /* no job has this name */
 
 struct bus_event {
     bool is_gap; /* first_id..id were missed */
@@ -91,7 +91,7 @@ static bool event_fill(struct bus_event *event, const struct msg_event *from)
     return true;
 }
 
-/* The next that the session has; NULL: none, or no memory for even a gap.  Lock. */
+/* The next that the session has; NULL: none, or no memory for even a gap.  Lock held. */
 static struct bus_event *event_take(struct bus *bus)
 {
     struct msg msg;
@@ -114,7 +114,7 @@ static struct bus_event *event_take(struct bus *bus)
     return event;
 }
 
-/* For calls that read: NULL reads as an event of nothing. */
+/* The event, or one without content in place of NULL. */
 static const struct bus_event *event_or_none(const struct bus_event *event)
 {
     static const struct bus_event none = {.job = "",
@@ -241,9 +241,8 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     return err;
 }
 
-/* Follows the control topic, and waits until the broker does so too: what it is asked behind that
- * is answered behind that.  The question, about a job that has no name to be found, costs one
- * message. */
+/* Sends TAP and a question, and waits for the answer to the question: then the broker has seen TAP
+ * too.  The question is about a job that does not exist, so the answer is one message. */
 static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_ns,
                            uint64_t *out_next_id, struct bus_error **reterr)
 {
@@ -305,24 +304,24 @@ static bool is_ended(const struct bus_tap *tap)
     return tap->wanted > tap->until_id;
 }
 
-/* Lock. */
+/* Lock held. */
 static void settle_fd(struct bus_tap *tap)
 {
     if (tap->ahead == NULL && !is_ended(tap) && api_over(tap->bus) == BUS_OK)
         api_clear_fd(tap->bus->tap_fd);
 }
 
-/* Whether there is an event to give out, or the end.  Lock. */
+/* Whether there is an event to give out, or the end.  Lock held. */
 static bool look_ahead(struct bus_tap *tap)
 {
     if (tap->ahead == NULL)
         tap->ahead = event_take(tap->bus);
     if (tap->ahead != NULL && tap->ahead->first_id > tap->until_id)
-        tap->wanted = tap->ahead->first_id; /* what was asked for is kept no more */
+        tap->wanted = tap->ahead->first_id; /* the broker keeps the wanted events no more */
     return tap->ahead != NULL || is_ended(tap);
 }
 
-/* Moves on to the next event.  Lock. */
+/* Moves on to the next event.  Lock held. */
 static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus_error **reterr)
 {
     struct bus *bus = tap->bus;
@@ -332,7 +331,7 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
         if (err != BUS_OK)
             return api_say_over(bus, err, reterr);
         settle_fd(tap);
-        api_wake(bus); /* what was taken makes room for more */
+        api_wake(bus); /* the taken events make room for more */
         if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             return error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
     }
@@ -341,7 +340,7 @@ static enum bus_err move_on(struct bus_tap *tap, int64_t deadline_ns, struct bus
                          "event %" PRIu64 " was the last event of the range", tap->until_id);
     tap->given = tap->ahead;
     if (tap->given->id > tap->until_id)
-        tap->given->id = tap->until_id; /* a gap that is larger than what was asked for */
+        tap->given->id = tap->until_id; /* the gap goes on behind the range */
     tap->wanted = tap->given->id + 1;
     tap->ahead = event_take(bus);
     settle_fd(tap);

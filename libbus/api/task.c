@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* task.c -- requests, and what members of groups make of what they are given. */
+/* task.c -- requests, and how members of groups settle their tasks. */
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/fork.h"
@@ -14,7 +14,7 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err request(struct bus *bus, const char *topic, struct span value,
                             struct buffer *owned, int64_t deadline_ms, uint64_t *out_seq)
 {
@@ -73,7 +73,7 @@ static struct bus *bus_of(const struct bus_msg *msg)
     return bus != NULL && !api_is_foreign(bus) ? bus : NULL;
 }
 
-/* What becomes of the task is said; the message is only to be freed. */
+/* Settles the task, and frees the message. */
 static void end(struct bus_msg **msg, enum session_task_how how, int64_t retry_after_ms,
                 const struct bus_error *error)
 {
@@ -108,7 +108,7 @@ void bus_msg_fail(struct bus_msg **msg, const struct bus_error *error)
         end(msg, SESSION_TASK_FAILED, -1, error);
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct span value,
                           struct buffer *owned)
 {
@@ -124,7 +124,7 @@ static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct spa
     return err;
 }
 
-/* Lock. */
+/* Lock held. */
 static enum bus_err say_not_replied(struct bus *bus, enum bus_err err, const struct bus_msg *msg,
                                     size_t value_bytes)
 {
@@ -164,7 +164,7 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
     if (err == BUS_OK)
         msg_settled(msg);
     else if (err != BUS_EINVAL && err != BUS_ENOMEM && err != BUS_EFULL && err != BUS_ETOOBIG)
-        bus_msg_free(msg); /* its lease is over: that settles nothing */
+        bus_msg_free(msg); /* its lease is over: this only frees it */
     return err;
 }
 

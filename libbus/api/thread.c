@@ -2,11 +2,11 @@
 /* thread.c -- the library's thread.
  *
  * A turn receives what the link has, control first and only a few parts of data, and gives it to
- * the session.  Then it carries out what the session wants, and sends.  A turn in which nothing
+ * the session.  Then it carries out what the session wants, and sends. A turn in which nothing
  * moved ends in link_wait(); before it, under the lock, the thread sets is_asleep.
  *
- * thread, courier and membership are one circle, and the honest shape: the thread of a party opens
- * a courier, which is a membership with a thread of its own. */
+ * thread, courier and membership call each other in a circle: the thread of a party opens a
+ * courier, which is a membership with a thread of its own. */
 #include "libbus/api/thread.h"
 
 #include "libbus/api/clock.h"
@@ -30,7 +30,7 @@ bool thread_start(pthread_t *thread, const char *name, void *(*run)(void *), voi
     bool is_started = pthread_create(thread, NULL, run, arg) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* as it was: cannot fail */
     if (is_started)
-        (void)pthread_setname_np(*thread, name); /* for people with a debugger */
+        (void)pthread_setname_np(*thread, name); /* shown by debuggers */
     return is_started;
 }
 
@@ -53,7 +53,7 @@ void *thread_main(void *arg)
             session_link_closed(bus->session, now_ns);
         }
         sub_collect_all(bus);
-        session_tick(bus->session, looked_ns); /* what came since was not looked for */
+        session_tick(bus->session, looked_ns); /* messages that came later were not received yet */
         has_moved |= turn_act(bus, now_ns);
         has_moved |= attach_turn(bus, now_ns);
         has_moved |= turn_send(bus, turn, now_ns);

@@ -20,7 +20,7 @@
 
 #define STATE_FINAL 2 /* of VERDICT */
 
-/* The final word, if this party was told; lock. */
+/* The final verdict, if this party heard it.  Lock held. */
 static struct bus_error *told(const struct bus *bus)
 {
     struct buffer *encoded = NULL;
@@ -31,7 +31,7 @@ static struct bus_error *told(const struct bus *bus)
     return verdict;
 }
 
-/* Whether word may still come by its own connection; lock. */
+/* Whether a verdict may still come over the party's own connection.  Lock held. */
 static bool is_in_touch(const struct bus *bus)
 {
     return bus->session != NULL && !bus->is_disconnected &&
@@ -55,7 +55,7 @@ static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *end
     return err;
 }
 
-/* As observer, with a bound on the broker's absence. */
+/* Asks as an observer, with a bound on the broker's absence. */
 static enum bus_err ask_for_final(struct bus *bus, const struct endpoints *endpoints,
                                   uint32_t attempt, int64_t deadline_ns,
                                   struct bus_error **out_verdict)
@@ -71,7 +71,7 @@ static enum bus_err ask_for_final(struct bus *bus, const struct endpoints *endpo
     if (err == BUS_OK && bus_report_root(report) != NULL)
         *out_verdict = bus_error_ref(bus_report_root(report));
     else if (err == BUS_OK)
-        *out_verdict = bus_failure(bus); /* the job is forgotten: this is the last word */
+        *out_verdict = bus_failure(bus); /* the broker has forgotten the job */
     bus_report_free(&report);
     return err;
 }

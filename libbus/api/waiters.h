@@ -5,14 +5,15 @@
 
 #include "libbus/api/model.h"
 
-/* A receiver found data without waiting for it: it is as quick as its writers, or slower.  Lock. */
+/* A receiver found data without waiting for it: it is as quick as its writers, or slower.  Lock
+ * held. */
 void waiters_found_data(struct bus *bus);
 /* Whether data may be left to receivers for API_LEAVE_MS: one of them looks for itself, and nobody
- * else waits for it.  Lock. */
+ * else waits for it.  Lock held. */
 bool waiters_may_leave_data(const struct bus *bus);
-/* Wakes who waits for cond, in api_wait() or data_wait().  Lock. */
+/* Wakes who waits for cond, in api_wait() or data_wait().  Lock held. */
 void waiters_broadcast(struct bus *bus, pthread_cond_t *cond);
-/* The data channel has another connection, or none: data_fd is set anew.  Lock. */
+/* The data channel has another connection, or none: data_fd is set anew.  Lock held. */
 void waiters_reconnected(struct bus *bus);
 
 #endif

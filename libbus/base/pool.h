@@ -32,11 +32,12 @@ void *pool_take(struct pool *pool);
 /* Makes room for one more, so that the next take does not fail for memory; false: no memory. */
 bool pool_reserve(struct pool *pool);
 void pool_give(struct pool *pool, void *item);
-/* For rebuilding what was: the object with this number, which must not be in use.  From the first
- * such call on pool_take() must not be called before pool_mend().  NULL: a number that the limit,
- * or the memory, does not reach. */
+/* Rebuilds an earlier pool: takes the object with this number, which must not be in use.  After the
+ * first such call, pool_mend() must come before pool_take().  NULL: the number is above the limit,
+ * or there is no memory. */
 void *pool_take_at(struct pool *pool, uint32_t id);
-/* Finds what is free anew, smallest number first; takes time by the largest number in use. */
+/* Builds the chain of free numbers again, smallest first.  Its time grows with the largest number
+ * in use. */
 void pool_mend(struct pool *pool);
 /* NULL: not in use. */
 static inline void *pool_find(const struct pool *pool, uint32_t id)

@@ -21,7 +21,7 @@ static bool is_continuation(uint8_t byte)
     return (byte & 0xc0) == 0x80;
 }
 
-/* Bytes of the character at text, which has so many left; 0: none is well formed. */
+/* The size of the character at text, of which so many bytes are left; 0: it is not well formed. */
 static size_t character_bytes(const uint8_t *text, size_t left)
 {
     if (text[0] < 0x80)
@@ -72,6 +72,6 @@ size_t utf8_cut(const char *text, size_t bytes)
             break;
     }
     if (bytes == 0 || is_continuation(data[lead]))
-        return bytes; /* nothing, or no UTF-8: one place is as good as another */
+        return bytes; /* no text, or no UTF-8: any place will do */
     return character_bytes(data + lead, bytes - lead) > 0 ? bytes : lead;
 }

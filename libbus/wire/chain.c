@@ -58,7 +58,7 @@ static uint32_t foremost_root(const struct error_record *records)
     return index;
 }
 
-/* No more roots than the head could have as causes: they must be reached from it. */
+/* Keeps at most as many roots as the head may have causes, so that the head reaches them all. */
 static void keep_roots(struct selection *selection)
 {
     for (uint32_t i = 0; i < selection->count; i++) {
@@ -80,7 +80,8 @@ static uint64_t left_out_sum(uint64_t a, uint64_t b)
     return a > UINT32_MAX || b > UINT32_MAX - a ? UINT32_MAX : a + b;
 }
 
-/* The link of a kept record: past what was left out, to the next that is kept, foremost first. */
+/* Makes the link of a kept record.  It leads past the records that are left out to the next kept
+ * ones, foremost first. */
 static void link_make(struct selection *selection, uint32_t index, struct chain_link *link)
 {
     bool is_seen[LIMIT_ERROR_GIVEN] = {false};
@@ -122,8 +123,8 @@ static void links_make(struct selection *selection, struct chain *chain)
             link_make(selection, i, &chain->links[chain->count++]);
 }
 
-/* Takes out what cannot be reached from the head any more, because a record with more than
- * LIMIT_ERROR_CAUSES heirs gave some up; the head counts it. */
+/* Removes the records that the head does not reach any more, because a record had too many causes
+ * (LIMIT_ERROR_CAUSES) and gave some up.  The head counts them. */
 static void links_prune(struct chain *chain)
 {
     bool is_reached[LIMIT_ERROR_GIVEN] = {[0] = true};
@@ -142,7 +143,7 @@ static void links_prune(struct chain *chain)
     chain->count = count;
 }
 
-/* What nothing leads to, not even in the chain that was given, is the head's to count. */
+/* The head counts the records that no record of the given chain leads to. */
 static void count_strays(struct selection *selection, struct chain *chain)
 {
     struct chain_link *head = &chain->links[0];

@@ -18,7 +18,7 @@ enum {
     RECORD_SLACK_BYTES = 32, /* head, left_out and causes of a record may grow by so much */
 };
 
-/* All fields of a record but its causes and more blames, which are arrays behind them. */
+/* The fields of a record.  Its causes and further blames follow them as arrays. */
 static const struct field record_fields[] = {
     FIELD_ROW_STR(error_record, id, 0, LIMIT_ERROR_ID_BYTES),
     FIELD_ROW_STR(error_record, job, 0, LIMIT_NAME_BYTES),
@@ -52,7 +52,7 @@ static const struct field record_fields[] = {
 static const struct field blame_field = {
     .type = FIELD_STR, .smallest = 1, .largest = LIMIT_NAME_BYTES};
 
-/* Both fields of an attachment stand one behind the other in one array of all. */
+/* The two fields of each attachment, which all stand in one array. */
 static const struct field attached_fields[] = {
     FIELD_ROW_STR(error_attached, name, 1, LIMIT_NAME_BYTES),
     FIELD_ROW_U64(error_attached, bytes, UINT64_MAX),
@@ -114,7 +114,7 @@ size_t error_attached_write(const struct error_attached *attached, uint32_t coun
     return writer.at;
 }
 
-/* Reads one from where the walk is. */
+/* Reads the attachment at which the walk stands. */
 static enum wire_err attached_read(struct walk *walk, struct error_attached *attached)
 {
     uint32_t elements = ATTACHED_FIELDS;
@@ -130,7 +130,7 @@ bool error_attached_next(struct span *list, struct error_attached *out_attached)
     bool is_first = walk_is_container(&walk);
     must(!is_first || walk_array(&walk, &count) == WIRE_OK);
     *out_attached = (struct error_attached){.name = SPAN_NONE};
-    must(attached_read(&walk, out_attached) == WIRE_OK); /* it was looked at before */
+    must(attached_read(&walk, out_attached) == WIRE_OK); /* it was checked before */
     *list = span_of(walk.data + walk.at, walk.bytes - walk.at);
     return true;
 }
@@ -215,7 +215,7 @@ static enum wire_err more_blames_write(const struct error_record *record,
     return err;
 }
 
-/* They were written here or looked at when they came: as they are. */
+/* Copies the attachments as they are: they were made here, or checked when they came. */
 static enum wire_err attachments_write(const struct error_record *record,
                                        struct field_writer *writer)
 {
@@ -227,7 +227,7 @@ static enum wire_err attachments_write(const struct error_record *record,
     return WIRE_OK;
 }
 
-/* Lists behind the causes: those before the last that there is are there as well. */
+/* How many lists follow the fields: the causes, and all up to the last one that is not empty. */
 static size_t lists_of(const struct error_record *record)
 {
     if (record->attachments.bytes > 0)
@@ -270,7 +270,7 @@ static enum wire_err all_write(const struct error_record *records, uint32_t coun
     return WIRE_OK;
 }
 
-/* Upper bounds of what each record takes, whatever is left out around it. */
+/* Measures at most how many bytes each record takes, whichever records around it are left out. */
 static enum wire_err records_measure(const struct error_record *records, uint32_t count,
                                      size_t *sizes)
 {
@@ -286,7 +286,7 @@ static enum wire_err records_measure(const struct error_record *records, uint32_
     return WIRE_OK;
 }
 
-/* Where a record that was kept stands now. */
+/* The new place of a kept record. */
 static uint32_t place_of(const struct chain *chain, uint32_t index)
 {
     uint32_t place = 0;

@@ -139,8 +139,8 @@ static enum wire_err bytes_read(const msgpack_object *object, enum field_type ty
     return WIRE_OK;
 }
 
-/* By msgpack-c, which leaves str and bin where they are and takes memory from the zone for arrays
- * and maps alone: those do not get here, so the zone stays empty and nothing is allocated. */
+/* Reads a field by msgpack-c.  It leaves str and bin where they are, and takes memory from the zone
+ * only for arrays and maps.  Those do not come here, so nothing is allocated. */
 static enum wire_err field_read(const struct field *field, void *object, struct walk *walk)
 {
     msgpack_zone zone = {0};

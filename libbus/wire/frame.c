@@ -18,7 +18,7 @@ enum {
     HEADER_WORDS = FRAME_HEADER_BYTES / 8,
 };
 
-/* A header of zeros: its type bytes, and which they are. */
+/* The type bytes of a header, with zeros for all its numbers. */
 static const uint8_t type_bytes[FRAME_HEADER_BYTES] = {
     [0] = 0x98,  [1] = 0xcd,  [4] = 0xcc,  [6] = 0xce,  [11] = 0xce,
     [16] = 0xcf, [25] = 0xcf, [34] = 0xcf, [43] = 0xc6,
@@ -265,7 +265,7 @@ static enum wire_err fields_check(const struct frame *frame, size_t bytes)
     return bytes < value_limits[kind].least ? WIRE_RANGE : WIRE_OK;
 }
 
-/* The size of each of so many values that have bytes in all; false: there is none. */
+/* The size of each value, if count values have bytes in all; false: no size gives that. */
 static bool values_divide(size_t bytes, uint32_t count, size_t *out_each)
 {
     size_t stride = frame_padded(bytes) / count;

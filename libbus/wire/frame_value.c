@@ -38,8 +38,8 @@ static size_t array_encode(const struct field *fields, uint32_t count, const voi
     return writer.at;
 }
 
-/* Steps into the array that value is, and reads its first elements, those that are there.  What
- * follows them is left in walk. */
+/* Steps into the array in value, and reads those of the fields that it has.  The walk then stands
+ * behind them. */
 static enum wire_err array_begin(const struct field *fields, uint32_t count, void *object,
                                  struct span value, struct walk *walk, uint32_t *out_elements)
 {
@@ -61,7 +61,7 @@ size_t frame_reserve_encode(uint8_t out[FRAME_RESERVE_BYTES_MAX],
                         FRAME_RESERVE_BYTES_MAX);
 }
 
-/* An array of topic and number in turn: without a head for each. */
+/* Writes one array, with topic and number of each need in turn. */
 static void needs_write(const struct frame_need *needs, uint32_t count, struct field_writer *writer)
 {
     must(count <= LIMIT_SLOT_NEEDS);
@@ -90,7 +90,7 @@ static enum wire_err need_read(struct walk *walk, struct frame_need *out_need)
     return fields_read(need_fields, FIELDS_COUNT(need_fields), out_need, walk, &elements);
 }
 
-/* The array of needs that stands here. */
+/* Reads the array of needs at which the walk stands. */
 static enum wire_err needs_read(struct walk *walk, struct frame_reserve *reserve)
 {
     uint32_t elements = 0;
@@ -126,7 +126,7 @@ bool frame_need_next(struct span *needs, struct frame_need *out_need)
     if (needs->bytes == 0)
         return false;
     enum wire_err err = need_read(&walk, out_need);
-    must(err == WIRE_OK); /* frame_reserve_decode() let it through */
+    must(err == WIRE_OK); /* frame_reserve_decode() checked it */
     *needs = span_of(walk.data + walk.at, walk.bytes - walk.at);
     return true;
 }

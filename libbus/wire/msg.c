@@ -62,7 +62,7 @@ static const struct msg_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Apart, for fields are of this folder alone. */
+/* A table of its own, because only this folder knows fields. */
 static const struct {
     const struct field *fields;
     uint32_t count;
@@ -161,7 +161,7 @@ enum wire_err msg_encode(const struct msg *msg, uint8_t *out, size_t room, size_
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
-/* What number says, for a part that is well formed. */
+/* Whether a message of this number may come here, for a part that is well formed. */
 static enum wire_err message_admit(unsigned number, enum msg_lane lane,
                                    enum msg_direction direction)
 {
