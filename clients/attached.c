@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of one error: more than it can list, for anybody may bring one. */
+/* The most of one error.  An error can list fewer, but any party may add attachments. */
 #define ATTACHED_MAX 64
 
 struct attached {
@@ -42,7 +42,7 @@ static bool has(const struct attached_list *list, const char *name)
     return at < list->count;
 }
 
-/* What the broker has; nothing, if it does not answer in time. */
+/* Keeps what the broker has; nothing, if it does not answer in time. */
 static void keep_known(const struct cli *cli, const struct bus_error *error,
                        struct attached_list *list)
 {
@@ -60,7 +60,7 @@ static void keep_known(const struct cli *cli, const struct bus_error *error,
     bus_admin_close(&admin);
 }
 
-/* What the broker has, and behind it what the error lists and nobody knows of. */
+/* Lists the attachments that the broker has, then those that only the error lists. */
 static void ask(const struct cli *cli, const struct bus_error *error, struct attached_list *list)
 {
     struct bus_attachment listed = {.state = BUS_ATTACHMENT_UNKNOWN, .arrived = -1};

@@ -34,7 +34,8 @@ bool cli_number_read(const char *text, int64_t *out_number)
     return true;
 }
 
-/* Digits, then perhaps a point and digits; what is finer than a millisecond is cut. */
+/* Reads digits, perhaps with a point and further digits.  It cuts what is finer than a
+ * millisecond. */
 bool cli_seconds_read(const char *text, int64_t *out_ms)
 {
     int64_t seconds = 0;
@@ -101,7 +102,7 @@ static const struct cli_flag *find_letter(const struct cli_flag *flags, size_t c
     return NULL;
 }
 
-/* The two tables that getopt_long() wants. */
+/* Makes the two tables that getopt_long() needs. */
 static void make_getopt_tables(const struct cli_flag *flags, size_t count, struct option *longs,
                                char *letters)
 {
@@ -120,7 +121,7 @@ static void make_getopt_tables(const struct cli_flag *flags, size_t count, struc
     *letters = '\0';
 }
 
-/* A long flag that getopt does not take, with the one that is near to it. */
+/* Says that a long flag is unknown, and names the flag that is nearest to it. */
 static void describe_unknown(const struct cli_flag *flags, size_t count, const char *word,
                              char *problem)
 {
@@ -154,7 +155,7 @@ bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char *
     make_getopt_tables(flags, count, longs, letters);
 
     opterr = 0;
-    optind = 0; /* glibc: begin anew */
+    optind = 0; /* glibc: starts a new scan */
     for (;;) {
         int at = -1;
         int letter = getopt_long(argc, argv, letters, longs, &at);
@@ -166,7 +167,7 @@ bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char *
             return false;
         }
         if (letter == '?') {
-            /* A letter, unless the whole word was wrong. */
+            /* optopt is an unknown letter; 0, or a letter of ours, if the whole word is unknown. */
             if (find_letter(flags, count, optopt) == NULL && optopt != 0) {
                 snprintf(problem, CLI_PROBLEM_BYTES_MAX, "unknown flag '-%c'", optopt);
             } else {
@@ -192,8 +193,9 @@ int64_t cli_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A standard stream that nobody gave us would be the next socket, to be read and written by those
- * who mean the stream.  /dev/null takes its place, the wrong way round: to use it is an error. */
+/* Opens /dev/null in place of each standard stream that is closed.  Otherwise the next socket would
+ * get its number, and code that means the stream would use the socket.  /dev/null is opened in the
+ * wrong direction, so that using it is still an error. */
 static void hold_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -251,7 +253,7 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
 {
     static char error_lines[16384];
     bool wants_help = false;
-    /* A line goes out whole, by one write: processes that share a terminal do not garble theirs. */
+    /* One write for each line: the lines of processes that share a terminal do not mix. */
     (void)setvbuf(stderr, error_lines, _IOLBF, sizeof error_lines);
     const struct cli_flag common[] = {
         {'s', "server", CLI_TEXT, &cli->server, "ENDPOINT",
@@ -334,7 +336,7 @@ static _Atomic(struct bus *) watched_bus;
 static _Atomic(struct bus_tap *) watched_tap;
 static atomic_int signals_seen;
 static atomic_int signal_first;      /* the number of the first of them */
-static atomic_int signals_heard = 1; /* with these the bus is stopped */
+static atomic_int signals_heard = 1; /* after so many signals the bus is stopped */
 static int stop_pipe[2] = {-1, -1};
 
 static void on_signal(int number)
@@ -346,7 +348,7 @@ static void on_signal(int number)
         atomic_store(&signal_first, number);
     }
     if (seen > heard) {
-        _exit(128 + number); /* asked once more: leave as we are */
+        _exit(128 + number); /* one more signal: end at once */
     }
     struct bus *bus = atomic_load(&watched_bus);
     if (bus != NULL && seen == heard) {
@@ -356,7 +358,7 @@ static void on_signal(int number)
     if (tap != NULL && seen == heard) {
         bus_tap_stop(tap);
     }
-    /* Full or closed: who waits has been woken before, or nobody waits. */
+    /* If the pipe is full, the waiting thread is woken already.  If it is closed, nobody waits. */
     ssize_t written = write(stop_pipe[1], "", 1);
     (void)written;
     errno = errno_before;
@@ -367,8 +369,8 @@ bool cli_is_stopped(void)
     return atomic_load(&signals_seen) != 0;
 }
 
-/* By the signal itself and not by a status: so a shell ends its loop, and a service manager takes
- * it for the end that it asked for. */
+/* Ends by the signal itself, not by a status.  So a shell ends its loop, and a service manager sees
+ * the end that it asked for. */
 int cli_end(int result)
 {
     int number = atomic_load(&signal_first);
@@ -377,7 +379,7 @@ int cli_end(int result)
     }
     struct sigaction action = {.sa_handler = SIG_DFL};
     sigemptyset(&action.sa_mask);
-    (void)fflush(NULL); /* what can be written is; nobody is left to tell */
+    (void)fflush(NULL); /* nobody is left to whom a failure could be told */
     (void)sigaction(number, &action, NULL);
     (void)raise(number);
     return 128 + number;
@@ -599,7 +601,7 @@ void cli_print_error(FILE *file, const char *program, const struct bus_error *er
     free(text);
 }
 
-/* The program itself gives no such code: a call of this thread did, and says why. */
+/* Whether the library keeps an error for this code: a call of this thread returned it. */
 static bool is_said_by_call(enum bus_err err)
 {
     return err == BUS_EINVAL || err == BUS_EFULL || err == BUS_ETOOBIG || err == BUS_EDENIED ||
@@ -614,7 +616,7 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
         why = *error;
         *error = NULL;
     } else if (err != BUS_OK && cli->bus != NULL) {
-        why = bus_failure(cli->bus); /* the call had no place for it */
+        why = bus_failure(cli->bus); /* the call gave no error */
         if (why == NULL && is_said_by_call(err))
             why = bus_last_error();
     }

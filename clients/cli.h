@@ -33,15 +33,15 @@ enum cli_exit {
 /* A broker out of reach for so long is lost.  More than lost_after_ms, so that a process that was
  * stopped for that long learns that it is fenced. */
 #define CLI_LOST_MS INT64_C(15000)
-#define CLI_CLOSE_MS INT64_C(5000) /* for the last goodbye, where --wait does not say */
+#define CLI_CLOSE_MS INT64_C(5000) /* how long closing may take without --wait */
 
 /* ---- flags ------------------------------------------------------------------------------------*/
 
 enum cli_kind {
-    CLI_YES,     /* takes nothing; bool * */
+    CLI_YES,     /* takes no value; bool * */
     CLI_TEXT,    /* const char ** */
     CLI_NUMBER,  /* a whole number, 0 or more; int64_t * */
-    CLI_SECONDS, /* 0 or more, a fraction perhaps, kept as milliseconds; int64_t * */
+    CLI_SECONDS, /* 0 or more, also a fraction; kept as milliseconds; int64_t * */
 };
 
 struct cli_flag {
@@ -53,12 +53,12 @@ struct cli_flag {
     const char *help;   /* a few words */
 };
 
-/* What is in argv goes to where the flags say; argv is put in order, operands last, beginning at
- * *out_operands_at.  False: problem is the sentence about it. */
+/* Reads argv, and stores each value where its flag says.  argv is put in order: the operands come
+ * last, from *out_operands_at on.  False: problem says what is wrong. */
 bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char **argv,
                     int *out_operands_at, char problem[CLI_PROBLEM_BYTES_MAX]);
 
-/* The value of one flag, from its text. */
+/* Read the value of one flag from its text. */
 bool cli_number_read(const char *text, int64_t *out_number);
 bool cli_seconds_read(const char *text, int64_t *out_ms);
 /* The event that a tap begins with: its id, "oldest" (1), or "now" (BUS_TAP_NOW). */
@@ -87,12 +87,12 @@ struct cli {
     struct bus *bus; /* while one is open */
 };
 
-/* Reads the common flags and the program's own, and ignores SIGPIPE: that nobody reads us any more
- * is noticed by the write.  True: go on.  False: *out_exit says how to end, and why is printed. */
+/* Reads the common flags and the program's own.  Ignores SIGPIPE: a write notices that nobody reads
+ * any more.  True: go on.  False: the reason is printed, and *out_exit is the exit code. */
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit);
 
-/* Whether a flag or the environment says which party we are. */
+/* Whether a flag or the environment names the party. */
 bool cli_has_party(const struct cli *cli);
 
 /* The party's name where neither flag nor environment gives one. */
@@ -108,14 +108,15 @@ int64_t cli_left_within(const struct cli *cli, int64_t bound_ms);
 
 int64_t cli_now_ms(void); /* monotonic */
 
-/* Sets server, job, party and lets calls wait for room as long as --wait says; options is ready for
- * what the program adds to it. */
+/* Fills in options: server, job, party, and how long calls wait for room, as --wait says.  The
+ * program may change them further. */
 void cli_bus_options(const struct cli *cli, struct bus_options *options);
 
 /* How long opening may take, by --wait or, without one, CLI_LOST_MS. */
 int64_t cli_open_ms(const struct cli *cli);
 
-/* Around a call that may wait for a broker: says so on standard error after a second, once. */
+/* Stand around a call that may wait for a broker.  After a second, one line on standard error says
+ * so. */
 void cli_waiting_begin(const struct cli *cli);
 void cli_waiting_end(void);
 
@@ -130,48 +131,49 @@ void cli_notices_end(void);
 /* One of them, in one line. */
 void cli_print_notice(FILE *file, const char *program, const struct bus_error *notice);
 
-/* Opens a handle for what operators ask, about the program's job.  A question without --wait fails
- * at once when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying
- * why: a broker that does not answer in time is lost. */
+/* Opens an administrative handle for the program's job.  A question without --wait fails at once
+ * when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying why: a
+ * broker that does not answer in time is lost. */
 int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin);
 /* Whether the job that the user named is there: CLI_OK, also if no job was named, or the exit code
  * after saying why not. */
 int cli_find_job(const struct cli *cli, struct bus_admin *admin);
-/* Ends a program that asked: closes the handle, and returns CLI_OK, or the exit code after saying
- * what went wrong.  *error (or NULL) is taken over. */
+/* Closes the handle, and returns CLI_OK, or the exit code after saying what went wrong.  *error (or
+ * NULL) is taken over. */
 int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err err,
                    struct bus_error **error);
 
-/* Has SIGINT and SIGTERM stop this bus or this tap, whichever is not NULL.  Both NULL: before what
- * was watched is closed. */
+/* From now on SIGINT and SIGTERM stop this bus or this tap, whichever is not NULL.  Both NULL: they
+ * stop nothing; call it so before the bus or tap is closed. */
 void cli_watch(struct bus *bus, struct bus_tap *tap);
 
 /* Closes cli->bus and returns result, or the reason why closing it went wrong if that is CLI_OK. */
 int cli_close(struct cli *cli, int result);
 
-/* Whether topic begins with a party that is not us, which is said then: the library would take it
- * for a name of our own, and write to a topic of which nobody thought. */
+/* Whether topic begins with another party's name; then this call says so.  The library would read
+ * it as a name below our own party, and write to a topic that nobody meant. */
 bool cli_is_anothers(const struct cli *cli, const char *topic);
 
-/* Whether pattern has a '/' or is "#".  Any other matches no topic, which is said then. */
+/* Whether pattern has a '/' or is "#".  Any other pattern matches no topic; then this call says
+ * so. */
 bool cli_is_pattern(const struct cli *cli, const char *pattern);
 
 /* The exit code that goes with err. */
 int cli_exit_of(enum bus_err err);
 
-/* Says what happened, takes *error (or NULL) over, and returns the exit code.  After a signal it is
- * silent about BUS_ECLOSED: that is what was asked for. */
+/* Says what happened, takes *error (or NULL) over, and returns the exit code.  After a signal it
+ * does not mention BUS_ECLOSED: the signal asked for that. */
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error);
 
-/* Text of others, for people: control characters, by which a terminal could be told what to do, are
- * written as \n, \x1b, \u009b; those in kept stay. */
+/* Prints text of other programs.  Control characters could control the terminal: they are written
+ * as \n, \x1b, \u009b, except those in kept. */
 void cli_print_text(FILE *file, const char *text, const char *kept);
 
-/* The whole error for people, a line a cause, after "PROGRAM: ". */
+/* Prints the whole error for people after "PROGRAM: ", one line for each cause. */
 void cli_print_error(FILE *file, const char *program, const struct bus_error *error);
 
-/* Flushes stdout.  False: nobody reads it any more, which is a quiet end (CLI_OK), or it cannot be
- * written, which is said (CLI_FAILED). */
+/* Flushes stdout.  False: nobody reads it any more (CLI_OK, without a message), or it cannot be
+ * written (CLI_FAILED, with a message). */
 bool cli_flush_output(const struct cli *cli, int *out_exit);
 
 enum cli_woken {
@@ -184,14 +186,14 @@ enum cli_woken {
 enum cli_woken cli_wait(const struct cli *cli, int fd, int64_t timeout_ms);
 
 bool cli_is_stopped(void); /* a signal told us to leave */
-/* The last call of a program: ends it by the signal that told it to leave, if one did, after all
- * was left in good order.  Otherwise returns result. */
+/* The last call of a program, when everything is closed.  If a signal told the program to leave,
+ * ends it by that signal.  Otherwise returns result. */
 int cli_end(int result);
 
-/* From now on the first signal only wakes who waits for cli_stop_fd(): the bus goes on, for what is
- * under way to end.  The second one stops it, the third ends the process. */
+/* From now on the first signal only makes cli_stop_fd() readable, so that work under way can end.
+ * The second signal stops the bus, and the third ends the process. */
 void cli_take_time(void);
-int cli_signal_count(void); /* so many told us to leave */
+int cli_signal_count(void); /* how many signals told us to leave */
 int cli_stop_fd(void);      /* readable from the first of them on */
 
 /* RFC 3339, in UTC, nine digits; text has room for CLI_TIME_BYTES_MAX. */
@@ -200,7 +202,7 @@ void cli_time_text(int64_t at_ns, char text[CLI_TIME_BYTES_MAX]);
 
 /* ---- JSON -------------------------------------------------------------------------------------*/
 
-struct cli_json; /* an object or an array; NULL, without memory, is taken everywhere */
+struct cli_json; /* an object or an array; each call also takes NULL (no memory) */
 
 struct cli_json *cli_json_new(void); /* an empty object */
 void cli_json_text(struct cli_json *object, const char *key, const char *text); /* NULL: null */
@@ -208,7 +210,8 @@ void cli_json_number(struct cli_json *object, const char *key, int64_t number);
 void cli_json_null(struct cli_json *object, const char *key);
 void cli_json_bool(struct cli_json *object, const char *key, bool yes);
 void cli_json_time(struct cli_json *object, const char *key, int64_t at_ns); /* 0: null */
-/* A string where it is UTF-8; otherwise base64, and "encoding":"base64" beside it. */
+/* A value that is UTF-8 becomes a string.  Any other becomes base64, with "encoding":"base64"
+ * beside it. */
 void cli_json_value(struct cli_json *object, const char *key, const void *value, size_t bytes);
 /* Another object within it; borrowed. */
 struct cli_json *cli_json_object(struct cli_json *object, const char *key);
@@ -221,17 +224,18 @@ struct cli_json *cli_json_append(struct cli_json *array); /* an object at its en
 /* One line; frees *object.  False: it could not be built or written. */
 bool cli_json_print(struct cli_json **object, FILE *file);
 
-/* Reading.  NULL: bytes are no JSON object; problem is why. */
+/* Reads a JSON object.  NULL: bytes are none; problem says why. */
 struct cli_json *cli_json_read(const char *text, size_t bytes, char problem[CLI_PROBLEM_BYTES_MAX]);
 void cli_json_free(struct cli_json **object);
-/* What stands under key; an array or object is borrowed.  NULL or false: nothing of that kind. */
+/* The member of this key; an array or object is borrowed.  NULL or false: there is none of that
+ * kind. */
 const char *cli_json_find_text(const struct cli_json *object, const char *key);
 bool cli_json_find_number(const struct cli_json *object, const char *key, int64_t *out_number);
 bool cli_json_find_bool(const struct cli_json *object, const char *key, bool *out_yes);
 struct cli_json *cli_json_find_object(const struct cli_json *object, const char *key);
 struct cli_json *cli_json_find_array(const struct cli_json *object, const char *key);
 bool cli_json_has(const struct cli_json *object, const char *key); /* something but null */
-/* NULL: there are not so many, or it is no object. */
+/* NULL: the array is shorter, or the element is no object. */
 struct cli_json *cli_json_object_at(const struct cli_json *array, size_t index);
 const char *cli_json_text_at(const struct cli_json *array, size_t index); /* the same of text */
 size_t cli_json_count(const struct cli_json *array);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CAUSES_DEPTH_MAX 32 /* of nested causes; the root is beside them in any case */
+#define CAUSES_DEPTH_MAX 32 /* of nested causes; the root is always shown too */
 
 /* ---- base64, RFC 4648 section 4 ---------------------------------------------------------------*/
 
@@ -50,13 +50,13 @@ struct cli_json *cli_json_new(void)
     return (struct cli_json *)json_object();
 }
 
-/* jansson takes value over, and frees it if it has no place. */
+/* Sets a member.  jansson takes value over, and frees it on failure. */
 static void set(struct cli_json *object, const char *key, json_t *value)
 {
     (void)json_object_set_new(as_json(object), key, value);
 }
 
-/* What is not UTF-8, though it should be, is shown with '?' in place of every byte beyond ASCII. */
+/* Makes a string.  If text is not UTF-8, '?' replaces each byte that is not ASCII. */
 static json_t *make_text(const char *text)
 {
     if (text == NULL) {
@@ -242,7 +242,7 @@ size_t cli_json_count(const struct cli_json *array)
 
 /* ---- errors -----------------------------------------------------------------------------------*/
 
-/* Which incarnation of the party, and where it ran, as far as that is known. */
+/* Adds the incarnation of the party, and where it ran, as far as known. */
 static void add_process(struct cli_json *object, const struct bus_error *error)
 {
     if (bus_error_incarnation(error) != 0) {
@@ -259,7 +259,7 @@ static void add_process(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-/* How the process ended, and what else is there in some errors alone. */
+/* Adds how the process ended, and the members that only some errors have. */
 static void add_end(struct cli_json *object, const struct bus_error *error)
 {
     if (bus_error_exit_code(error) >= 0) {
@@ -279,7 +279,7 @@ static void add_end(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-/* Whom it suspects; a list only where there are several. */
+/* Adds the blamed parties: one name, and a list if there are several. */
 static void add_blames(struct cli_json *object, const struct bus_error *error)
 {
     if (bus_error_blame(error)[0] != '\0') {
@@ -294,7 +294,7 @@ static void add_blames(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-/* By the clock of people, and by the one that errors are compared by, as far as that is known. */
+/* Adds the wall time, and the time on the broker's clock, by which errors are compared. */
 static void add_time(struct cli_json *object, const struct bus_error *error)
 {
     uint64_t uncertainty_ns = 0;
@@ -306,7 +306,7 @@ static void add_time(struct cli_json *object, const struct bus_error *error)
     }
 }
 
-/* Those that it was told with; how much of them is there, "errors show" says. */
+/* Adds the attachments that the error names.  "errors show" says how much of them is there. */
 static void add_attachments(struct cli_json *object, const struct bus_error *error)
 {
     const char *name;
@@ -324,7 +324,7 @@ static void add_attachments(struct cli_json *object, const struct bus_error *err
     }
 }
 
-/* All but what it points to. */
+/* An error without its causes. */
 static struct cli_json *make_error_alone(const struct bus_error *error)
 {
     struct cli_json *object = cli_json_new();
@@ -366,7 +366,8 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     return object;
 }
 
-/* The first cause with its own, the others alone: a line's length stays within depth and causes. */
+/* Adds the causes: the first one with its own causes, the others without.  So the line stays
+ * bounded. */
 static void add_causes(struct cli_json *object, const struct bus_error *error)
 {
     for (size_t depth = 0; depth < CAUSES_DEPTH_MAX; depth++) {

@@ -9,7 +9,7 @@
 
 enum { TOLD_AFTER_S = 1 };
 
-/* One program opens one thing at a time. */
+/* There is one, because a program opens one thing at a time. */
 static struct {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -46,7 +46,7 @@ static void *tell_late(void *arg)
     return NULL;
 }
 
-/* Signals stay with the threads that had them. */
+/* The new thread takes no signals. */
 static bool start_thread(void)
 {
     sigset_t all;
@@ -62,7 +62,7 @@ void cli_waiting_begin(const struct cli *cli)
 {
     pthread_condattr_t attributes;
     if (waiting.has_thread || waiting.is_told || pthread_condattr_init(&attributes) != 0) {
-        return; /* people wait without a word then */
+        return; /* then nobody is told */
     }
     waiting.program = cli->program;
     waiting.server = server_of(cli);

@@ -72,7 +72,8 @@ static int list(const struct cli *cli, struct bus_admin **admin, const char *gro
     return result;
 }
 
-/* The value alone goes to standard output, so that it can be piped; the rest is for people. */
+/* Prints the value alone to standard output, so that it can be piped.  The rest goes to standard
+ * error. */
 static void print_shown(const struct cli *cli, const struct bus_dead *dead)
 {
     size_t bytes;
@@ -90,7 +91,7 @@ static void print_shown(const struct cli *cli, const struct bus_dead *dead)
     if (bus_dead_error(dead) != NULL) {
         cli_print_error(stderr, cli->program, bus_dead_error(dead));
     }
-    fwrite(value, 1, bytes, stdout); /* cli_flush_output() sees what went wrong */
+    fwrite(value, 1, bytes, stdout); /* cli_flush_output() reports a failure */
     if (bytes > 0 && ((const char *)value)[bytes - 1] != '\n') {
         printf("\n");
     }

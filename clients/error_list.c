@@ -22,7 +22,7 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-/* Where the id is, or would be. */
+/* The place of the id in the table, or the free place for it. */
 static char **place_of(char **texts, size_t room, const char *id)
 {
     size_t at = (size_t)hash_of(id) & (room - 1);
@@ -81,7 +81,8 @@ void error_ids_fini(struct error_ids *ids)
 
 /* ---- what stands behind one -------------------------------------------------------------------*/
 
-/* The same failure may be met as two objects, and a local one has no id. */
+/* Whether two errors are the same.  One failure may come as two objects, and a local error has no
+ * id. */
 static bool is_same(const struct bus_error *left, const struct bus_error *right)
 {
     const char *id = bus_error_id(left);
@@ -127,7 +128,8 @@ const struct bus_error *error_list_find(const struct bus_error *error, const cha
 
 /* ---- told as one ------------------------------------------------------------------------------*/
 
-/* The number at the end of an id, and how long what stands before it is; false: there is none. */
+/* Reads the number at the end of an id, and the length of the text before it; false: there is no
+ * number. */
 static bool read_number(const char *id, size_t *out_prefix_bytes, uint64_t *out_number)
 {
     const char *slash = strrchr(id, '/');

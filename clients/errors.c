@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A broker that crashed may have forgotten events that it told: so often it is looked whether the
- * end is nearer than it was. */
+/* How often to look whether the newest event has a smaller id now: a broker that crashed may have
+ * lost events that it told. */
 #define LOOK_MS INT64_C(500)
 
 enum { ERROR_ID_BYTES_MAX = 2 * BUS_NAME_BYTES_MAX + 50 }; /* JOB/PARTY/INCARNATION/N */
 
-/* The event that told of an error; the library's own is gone with the next. */
+/* A copy of the event that told of an error: the library's event is gone with the next one. */
 struct told {
     uint64_t id;
     int64_t at_ns;
@@ -45,10 +45,10 @@ struct errors {
     uint64_t next_id; /* the first event not read yet */
     int64_t printed;
     struct error_ids met;
-    struct bus_error *found; /* the one to show, and who told of it */
-    bool is_found_itself;    /* it was told itself, not as what led to another */
+    struct bus_error *found; /* the error to show, and its event */
+    bool is_found_itself;    /* it has an event of its own, and is not only a cause */
     struct told told;
-    bool is_found_among; /* it may be among several that were told as one, by this event: */
+    bool is_found_among; /* it may be one of several that this event stands for: */
     struct told told_among;
 };
 
@@ -66,7 +66,7 @@ static void print_clock(int64_t at_ns)
     printf("%.23s", at);
 }
 
-/* What the library says of it, each line indented. */
+/* Prints the library's description, each line indented. */
 static void print_described(const struct bus_error *error)
 {
     size_t bytes = bus_error_describe(error, NULL, 0) + 1;
@@ -94,7 +94,7 @@ static void print_listed(const struct told *told, const struct bus_error *error)
     print_clock(told->at_ns);
     printf(" %s", told->name);
     if (told->party[0] != '\0' && strcmp(told->party, bus_error_party(error)) != 0) {
-        putchar(' '); /* the error is somebody else's */
+        putchar(' '); /* the error is another party's */
         cli_print_text(stdout, told->party, "");
         printf("/%" PRIu32, told->incarnation);
     }
@@ -223,7 +223,7 @@ static void print_fields(const struct cli *cli, const struct bus_error *error)
     }
 }
 
-/* The error, what led to it, and the event that told of it. */
+/* Prints the error, its causes, and the event that told of it. */
 static void print_whole(const struct cli *cli, const struct told *told,
                         const struct bus_error *error)
 {
@@ -262,7 +262,7 @@ static struct told told_by(const struct bus_event *event)
     return told;
 }
 
-/* The one that is asked for: rather as it was told itself, for what led to another may be cut. */
+/* Keeps the error that is asked for.  Its own event is preferred: as a cause it may be cut. */
 static void look_at(struct errors *errors, const struct bus_event *event)
 {
     const struct bus_error *error = error_list_find(bus_event_error(event), errors->id);
@@ -300,7 +300,7 @@ static bool take(struct errors *errors, const struct bus_event *event)
     return !is_short;
 }
 
-/* What is no longer kept is no error, but nobody shall think that there was nothing. */
+/* Says that older events are no longer kept.  That is no failure, but the user must know it. */
 static void tell_gap(struct errors *errors)
 {
     uint64_t first = 0;
@@ -311,7 +311,7 @@ static void tell_gap(struct errors *errors)
     errors->next_id = last + 1;
 }
 
-/* One more event, or a look whether there is one to come.  True: go on. */
+/* Takes one event, or looks whether one is still to come.  True: go on. */
 static bool step(struct errors *errors, int *out_result)
 {
     const struct bus_event *event = NULL;
@@ -353,7 +353,7 @@ static int write_piece(const void *bytes, size_t count, void *arg)
     return fwrite(bytes, 1, count, stdout) == count ? 0 : 1;
 }
 
-/* The bytes alone, as they are. */
+/* Prints the bytes of the attachment, and nothing else. */
 static int show_attachment(struct errors *errors)
 {
     struct bus_admin *admin = NULL;
@@ -375,7 +375,8 @@ static int show_attachment(struct errors *errors)
     return result;
 }
 
-/* Of errors that are alike the history has the last; each is where its slot is received. */
+/* Says that the error is one of several alike, of which the history has only the last.  Each stands
+ * at its slot. */
 static void tell_among(const struct errors *errors)
 {
     const struct told *told = &errors->told_among;
@@ -407,7 +408,7 @@ static int show(struct errors *errors)
     return result;
 }
 
-/* A tap waits for a broker, and a question does not. */
+/* Asks a question first, because a tap would wait for a broker. */
 static int find_broker(const struct errors *errors)
 {
     struct bus_admin *admin = NULL;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the flags say; -1: they do not. */
+/* The values of the flags; -1: not given. */
 struct wish {
     int64_t min;
     int64_t max;
@@ -40,7 +40,7 @@ static const char *disclosure_word(int value)
     return value == 0 ? "any" : bus_disclosure_name((enum bus_disclosure)value);
 }
 
-/* The value of this name, up to last; -1: there is none. */
+/* The value with this name, of those up to last; -1: there is none. */
 static int find_word(const char *(*word_of)(int value), int last, const char *word)
 {
     int value = 0;
@@ -270,7 +270,7 @@ static int forget(const struct cli *cli)
     return cli_admin_done(cli, &admin, err, &error);
 }
 
-/* What ends something is not done to a job that nobody named. */
+/* Whether a job was named: commands that end a job need its name. */
 static bool is_named(const struct cli *cli)
 {
     const char *job = getenv("ERRBUS_JOB");

@@ -7,9 +7,9 @@
 
 #define NEAREST_BYTES_MAX 32 /* a longer word is near to none */
 
-/* The one of words that word is turned into by the fewest letters that are changed, left out, put
- * in or swapped with their neighbour; the first of several.  NULL: none by so few that it can be
- * meant: one of a word of up to four letters, two of a longer one. */
+/* Finds the word with the fewest changes: letters that are changed, left out, put in, or swapped
+ * with a neighbour.  Of several, the first.  NULL: none is near.  Words of up to four letters are
+ * near with one change, longer words with two. */
 const char *nearest_word(const char *word, const char *const *words, size_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* pub.c -- errbus pub: publishes values, or settles with an error, and ends when all that it sent
- * is acknowledged.  A refusal is printed, and told by the exit code. */
+/* pub.c -- errbus pub: publishes values, or settles a slot with an error, and ends when all is
+ * acknowledged.  It prints each refusal, and its exit code tells of them. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -17,7 +17,7 @@
 struct pub {
     struct cli cli;
     const char *topic;
-    const char *value;   /* NULL: a line of standard input each; "-": all of it is one */
+    const char *value;   /* NULL: each line of standard input; "-": all of it */
     const char *file;    /* its bytes are the value; or NULL */
     const char *failure; /* TYPE:MESSAGE, or NULL */
     bool is_promise;     /* reserve, and hold */
@@ -27,13 +27,13 @@ struct pub {
     int64_t sent;        /* values */
 };
 
-/* What was read of standard input and not yet sent. */
+/* The bytes of standard input that are read and not sent yet. */
 struct lines {
     struct input input;
-    size_t searched; /* so far there is no newline */
+    size_t searched; /* up to here there is no newline */
 };
 
-/* As cli_report(); what breaks the rules can only be the topic. */
+/* As cli_report().  BUS_EINVAL can only be about the topic. */
 static int report(const struct pub *pub, enum bus_err err, struct bus_error **error)
 {
     if (err != BUS_EINVAL) {
@@ -67,7 +67,7 @@ static enum bus_err send_numbered(struct pub *pub, const char *value, size_t byt
     enum bus_err err = reserve_numbered(pub, &slot, NULL);
     if (err == BUS_OK) {
         err = bus_slot_commit(&slot, value, bytes);
-        bus_slot_fail(&slot, NULL); /* nothing, unless the commit left it open */
+        bus_slot_fail(&slot, NULL); /* no effect, unless the commit left it open */
     }
     return err;
 }
@@ -87,7 +87,7 @@ static bool is_enough(const struct pub *pub)
     return pub->cli.count >= 0 && pub->sent >= pub->cli.count;
 }
 
-/* Sends the whole lines that were read; what follows the last newline stays, or is sent too. */
+/* Sends the whole lines that were read.  What follows the last newline is only sent if is_end. */
 static enum bus_err send_lines(struct pub *pub, struct lines *lines, bool is_end)
 {
     enum bus_err err = BUS_OK;
@@ -109,7 +109,7 @@ static enum bus_err send_lines(struct pub *pub, struct lines *lines, bool is_end
     return err;
 }
 
-/* Why this party is over, as an exit code. */
+/* Says why this party is over, and returns the exit code. */
 static int report_end(struct pub *pub)
 {
     struct bus_error *verdict = bus_failure(pub->cli.bus);
@@ -140,7 +140,7 @@ static int send_input(struct pub *pub)
     return result;
 }
 
-/* A file, or all of standard input, is one value. */
+/* Sends a file, or all of standard input, as one value. */
 static int send_whole(struct pub *pub)
 {
     struct input input = {.bytes = NULL};
@@ -220,7 +220,7 @@ static void print_promise(const struct pub *pub, const struct bus_slot *slot)
     }
 }
 
-/* Leaves the slot open: what becomes of it is said by how this process ends. */
+/* Leaves the slot open: the way in which this process ends settles it. */
 static int hold_promise(struct pub *pub)
 {
     struct bus_slot *slot = NULL;
@@ -241,13 +241,13 @@ static int hold_promise(struct pub *pub)
         }
     }
     result = cli_close(&pub->cli, result);
-    bus_slot_fail(&slot, NULL); /* after the bus: frees it, and says nothing */
+    bus_slot_fail(&slot, NULL); /* the bus is closed: this only frees it */
     return result;
 }
 
 /* ---- the end ----------------------------------------------------------------------------------*/
 
-/* Until all that was sent is answered. */
+/* Waits until all that was sent is answered. */
 static int finish(struct pub *pub, int result)
 {
     enum bus_err err = bus_flush(pub->cli.bus, cli_left_ms(&pub->cli));
@@ -285,7 +285,7 @@ static int run(struct pub *pub)
     return finish(pub, result);
 }
 
-/* What does not go together, as CLI_USAGE; or CLI_OK. */
+/* CLI_USAGE if some flags do not go together; else CLI_OK. */
 static int check(const struct pub *pub)
 {
     const struct cli *cli = &pub->cli;

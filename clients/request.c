@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* request.c -- errbus request: asks a group, and prints the reply, or the error that took its
- * place.
+/* request.c -- errbus request: asks a group, and prints the reply, or the error in its place.
  *
- * The request lives no longer than this process: when it leaves, by a signal or because --wait is
- * over, the request is cancelled, and its worker told. */
+ * The request ends with this process.  When the process leaves, by a signal or because --wait is
+ * over, the broker cancels the request and tells the worker. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -35,10 +34,10 @@ static void print_reply(const struct request *request, const struct bus_msg *rep
         cli_json_value(line, "value", value, bytes);
         cli_json_print(&line, stdout);
     } else {
-        fwrite(value, 1, bytes, stdout); /* cli_flush_output() sees what went wrong */
+        fwrite(value, 1, bytes, stdout); /* cli_flush_output() reports a failure */
         bool is_line = bytes > 0 && ((const char *)value)[bytes - 1] == '\n';
         if (!is_line && isatty(STDOUT_FILENO)) {
-            putchar('\n'); /* for the prompt; a pipe gets the bytes alone */
+            putchar('\n'); /* only a terminal gets it, for the prompt */
         }
     }
 }
