@@ -17,6 +17,7 @@
 #include "broker/core/model/session.h"
 #include "broker/core/model/sub.h"
 #include "broker/core/model/topic.h"
+#include "broker/core/model/wait.h"
 #include "libbus/base/must.h"
 
 #endif

@@ -134,6 +134,15 @@
 #define DEFAULT_LATE_MS 60000     /* so long a party is heard behind the final verdict on it */
 #define DEFAULT_SETTLE_MS 2000
 
+/* who waits for whom */
+#define LIMIT_WHY_NODES 16384 /* in one answer; with the edges less than LIMIT_CONTROL_QUEUE */
+#define LIMIT_WHY_EDGES 45056
+#define LIMIT_WHY_STEP 4096    /* waits looked at, or rows told, in one step of the broker */
+#define LIMIT_WHY_LOOK_MS 2000 /* between two looks for a cycle */
+#define LIMIT_WHY_CYCLES 16    /* of one job, remembered from one look to the next */
+#define LIMIT_WHY_NEEDS 1024   /* slots told of that one slot needs, directly or not */
+#define LIMIT_WAITING_MS 1000  /* a call waits so long before the client says so */
+
 /* jobs that were created */
 #define LIMIT_JOB_MS_MAX (366 * LIMIT_PERIOD_MS_MAX) /* its deadline: a year */
 #define LIMIT_RESTARTS 1000

@@ -224,6 +224,9 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_TASK_OVER: tasks_over_in(session, &msg->as.task_over); break;
     case TO_CLIENT_EVENT:
     case TO_CLIENT_MISSED: watch_event_in(session, msg, part); break;
+    case TO_CLIENT_WHY_NODE:
+    case TO_CLIENT_WHY_EDGE:
+    case TO_CLIENT_WHY_END:
     case TO_CLIENT_STATUS_ROW:
     case TO_CLIENT_STATUS_END:
     case TO_CLIENT_JOB_MEMBER:

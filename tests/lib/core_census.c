@@ -45,6 +45,7 @@ static const struct {
     {"groups to be dealt to", offsetof(struct core, groups_due)},
     {"turns", offsetof(struct core, turns)},
     {"sessions that wait for a turn", offsetof(struct core, turn_waiters)},
+    {"walks through waits", offsetof(struct core, wait_walks)},
     {"writers that wait for readers", offsetof(struct core, lead_waiters)},
     {"slots that fall", offsetof(struct core, falling)},
 };

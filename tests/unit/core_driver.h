@@ -104,6 +104,42 @@ static inline void say_error(struct span bytes)
              (const char *)records[0].message.data);
 }
 
+/* Who waits for whom: edges are said by the names of the nodes that came before them. */
+enum { WHY_NAMES_MAX = 64 };
+static char why_names[WHY_NAMES_MAX][64];
+
+static inline void say_why_node(conn_id conn, const struct msg_why_node *node)
+{
+    static const char *const kinds[] = {"party",  "barrier",  "group", "job",
+                                        "reader", "requests", "room",  "slot"};
+    char *name = why_names[node->node % WHY_NAMES_MAX];
+    bool is_numbered = node->kind == 7;
+    (void)snprintf(name, sizeof why_names[0], "%.*s", (int)node->name.bytes,
+                   (const char *)node->name.data); /* short in tests */
+    if (node->kind != 0)
+        (void)snprintf(name, sizeof why_names[0], is_numbered ? "%s %.*s#%d" : "%s %.*s",
+                       kinds[node->kind], (int)node->name.bytes, (const char *)node->name.data,
+                       (int)node->seq);
+    say("%u < %s: %.*s", conn, name, (int)node->state.bytes, (const char *)node->state.data);
+    if (node->open > 0)
+        say(" owes %u", (unsigned)node->open);
+    if (node->where.bytes > 0)
+        say(" at '%.*s'", (int)node->where.bytes, (const char *)node->where.data);
+    if (node->kind != 0 && !is_numbered)
+        say(" x%u", (unsigned)node->count);
+}
+
+static inline void say_why_edge(conn_id conn, const struct msg_why_edge *edge)
+{
+    static const char *const kinds[] = {"slot",     "unpromised", "reply",   "group",  "busy",
+                                        "unserved", "barrier",    "missing", "credit", "room",
+                                        "gather",   "read",       "owed",    "needed"};
+    say("%u < %s -> %s: %s x%u %.*s#%u since %u ms%s", conn, why_names[edge->from % WHY_NAMES_MAX],
+        why_names[edge->to % WHY_NAMES_MAX], kinds[edge->kind], (unsigned)edge->count,
+        (int)edge->topic.bytes, (const char *)edge->topic.data, (unsigned)edge->seq,
+        (unsigned)edge->since_ms, edge->is_said ? ", blocked" : "");
+}
+
 static inline void say_job_msg(conn_id conn, const struct msg *msg)
 {
     switch (msg->type) {
@@ -140,6 +176,12 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
         say("%u < barrier %u/%u: %u %.*s", conn, (unsigned)msg->as.barrier_done.epoch,
             (unsigned)msg->as.barrier_done.round, (unsigned)msg->as.barrier_done.code,
             (int)msg->as.barrier_done.type.bytes, (const char *)msg->as.barrier_done.type.data);
+        break;
+    case MSG_WHY_NODE: say_why_node(conn, &msg->as.why_node); break;
+    case MSG_WHY_EDGE: say_why_edge(conn, &msg->as.why_edge); break;
+    case MSG_WHY_END:
+        say("%u < why %u %.*s", conn, (unsigned)msg->as.why_end.code,
+            (int)msg->as.why_end.type.bytes, (const char *)msg->as.why_end.type.data);
         break;
     case MSG_JOB_MEMBER:
         say("%u < member %d %.*s/%u %.*s", conn, (int)msg->as.job_member.rank,

@@ -106,6 +106,7 @@ const char *barrier_come(struct core *core, struct session *session, const struc
                        "a member completed, and will not come");
     } else {
         session->is_at_barrier = true;
+        session->barrier_ns = core_clock(core);
         job->meeting_count += 1;
         job->meeting_epoch = msg->epoch;
         barrier_look(core, job);

@@ -19,7 +19,7 @@
 #include "broker/core/tables/storms.h"
 #include "broker/core/tables/timers.h"
 
-enum { JOB_TIMERS = 6 };
+enum { JOB_TIMERS = 7 };
 
 static void unreserve_timers(struct core *core, struct job *job)
 {
@@ -29,6 +29,7 @@ static void unreserve_timers(struct core *core, struct job *job)
     timers_unreserve(&core->timers, &job->deadline);
     timers_unreserve(&core->timers, &job->observers.timer);
     timers_unreserve(&core->timers, &job->storms_timer);
+    timers_unreserve(&core->timers, &job->wait_timer);
 }
 
 /* false: no memory; none is reserved. */
@@ -42,6 +43,7 @@ static bool reserve_timers(struct core *core, struct job *job)
     job->join.kind = TIMER_JOB_JOIN;
     job->deadline.kind = TIMER_JOB_DEADLINE;
     job->storms_timer.kind = TIMER_STORMS;
+    job->wait_timer.kind = TIMER_WAITS;
     complaints_init(&job->observers, job, NULL);
     if (count == JOB_TIMERS)
         return true;

@@ -135,6 +135,7 @@ static void move_guard(struct core *core, struct session *guard, struct span whe
 void session_promise(struct core *core, struct session *session, const struct msg_progress *msg)
 {
     bool is_told = session->job->spec.disclosure < DISCLOSURE_TYPE;
+    session->blocked.words += 1;
     struct span where = is_told ? msg->where : SPAN_NONE;
     span_drop(core, &session->where);
     (void)span_keep(core, where, &session->where); /* or it is not known */

@@ -18,12 +18,23 @@
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/never_joined.h"
 #include "broker/core/tables/effect.h"
+#include "broker/core/tables/party.h"
 #include "broker/core/tables/timers.h"
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {
     uint32_t id;
     return id_map_get(&core->conns, conn, &id) ? pool_find(&core->sessions, id) : NULL;
+}
+
+const char *session_state_name(const struct party *party)
+{
+    const struct session *live = party_is_live(party) ? party_any_session(party) : NULL;
+    if (live != NULL && live->control == 0)
+        return "grace";
+    if (live != NULL && live->is_suspect)
+        return "suspect";
+    return party_state_name(party->state);
 }
 
 /* ---- creating and freeing a session ---------------------------------------------------------- */

@@ -61,6 +61,7 @@ struct core {
     struct list turn_waiters; /* sessions that wait for one */
     uint32_t turn_count;
     struct timer turn_timer;  /* fires when the oldest turn is over */
+    struct list wait_walks;   /* who waits for whom: questions and looks under way */
     struct list lead_waiters; /* topics whose writers wait for readers, longest first */
     struct timer lead_timer;  /* fires when the first of them has waited for long */
     struct needs needs;

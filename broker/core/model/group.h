@@ -47,6 +47,7 @@ struct task {
     struct letter *letter;   /* the letter that it was, which has its value; or NULL */
     uint32_t delivery;       /* how often it was given to a member */
     struct sub *holder;      /* LEASED */
+    int64_t since_ns;        /* LEASED: since when; core_clock() */
     uint64_t chunk_offset;   /* LEASED: sent of its value */
     struct timer timer;      /* DELAYED */
     struct task_delay delay; /* kept until it is given */

@@ -5,6 +5,7 @@
 
 #include "broker/core/model/failure.h"
 #include "broker/core/model/report.h"
+#include "broker/core/model/wait.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/roster.h"
 #include "broker/core/tables/storms.h"
@@ -94,6 +95,9 @@ struct job {
     struct complaints observers; /* complaints about observers */
     struct storms storms;        /* of slots that failed, and of what was refused */
     struct timer storms_timer;
+    struct timer wait_timer; /* the next look for a cycle of waits; set while a call is blocked */
+    struct wait_cycle wait_cycles[LIMIT_WHY_CYCLES];
+    uint32_t wait_cycle_count;
     struct list attachments; /* oldest first */
     struct name_map attachment_names;
     uint32_t attachment_count;

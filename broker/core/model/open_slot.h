@@ -16,6 +16,7 @@ struct open_slot {
     uint64_t seq;
     struct topic *topic;
     uint64_t value_bytes_max;
+    int64_t since_ns;         /* since when; core_clock() */
     struct slot_terms *terms; /* NULL: it has none */
     struct list awaits;
     struct list party_link;

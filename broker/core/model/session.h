@@ -65,6 +65,17 @@ struct late {
     struct failure *over; /* a reference: why the attempt is over */
 };
 
+/* Since when calls of the client are blocked, as WAITING says; core_clock(); 0: none is. */
+struct blocked {
+    int64_t slots_ns;
+    uint32_t topic; /* the one slot that they wait for; 0: all that are awaited */
+    uint64_t seq;
+    int64_t room_ns;
+    int64_t reads_ns;
+    uint32_t sub;   /* the client's number of a subscription */
+    uint64_t words; /* so many WAITING and PROGRESS came */
+};
+
 /* What is accepted, and the client was not told yet: record/accept.c. */
 struct owed {
     struct list link;     /* in core->owing */
@@ -97,6 +108,8 @@ struct session {
     bool is_ready;   /* READY came on this connection */
     bool is_suspect;
     bool is_at_barrier;
+    int64_t barrier_ns; /* since when it is there; core_clock() */
+    struct blocked blocked;
     int64_t heard_ns;   /* last sign of life; core_clock() */
     int64_t closed_ns;  /* when the connection closed */
     int64_t suspect_ns; /* since when it is suspect */

@@ -115,6 +115,7 @@ struct await {
     struct topic *topic;
     uint64_t seq;
     bool is_value_wanted;
+    int64_t since_ns; /* core_clock() */
     uint64_t chunk_offset;
     struct slot_entry outcome; /* READY: a single slot, ref counted */
     struct list link;

@@ -40,6 +40,9 @@
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/needs.h"
 #include "broker/core/tables/timers.h"
+#include "broker/core/waits/deadlock.h"
+#include "broker/core/waits/waits.h"
+#include "broker/core/waits/why.h"
 
 #include <string.h>
 
@@ -118,6 +121,7 @@ static void init_pools(struct core *core)
     list_init(&core->turns);
     list_init(&core->turn_waiters);
     list_init(&core->lead_waiters);
+    list_init(&core->wait_walks);
 }
 
 static bool keep_strings(struct core *core)
@@ -173,6 +177,7 @@ void core_free(struct core **core_at)
     effects_init(&unheard, core->memory);
     core->effects = &unheard;
     core->is_noting = false;
+    waits_forget(core);
     failure_forget_replayed(core);
     failure_forget_fallen(core);
     session_free_all(core);
@@ -329,6 +334,8 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_FETCH: courier_fetch(core, session, &msg->as.fetch); break;
     case TO_BROKER_BRING: return courier_bring(core, session, &msg->as.bring);
     case TO_BROKER_PIECE: return courier_piece(core, session, &msg->as.piece, core->payload);
+    case TO_BROKER_WAITING: why_said(core, session, &msg->as.waiting); break;
+    case TO_BROKER_WHY: why_ask(core, session, &msg->as.why); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
     }
     return NULL;
@@ -409,6 +416,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_TURN: courier_turn_over(core); break;
     case TIMER_LEAD: lead_timer(core); break;
     case TIMER_LEASE: group_lease_timer(core, LIST_OWNER(timer, struct sub, lease_timer)); break;
+    case TIMER_WAITS: deadlock_look(core, LIST_OWNER(timer, struct job, wait_timer)); break;
     case TIMER_TASK: task_timer(core, LIST_OWNER(timer, struct task, timer)); break;
     case TIMER_JOB_WINDOW: job_window_over(core, LIST_OWNER(timer, struct job, window)); break;
     case TIMER_JOB_JOIN: job_join_over(core, LIST_OWNER(timer, struct job, join)); break;
@@ -495,6 +503,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     groups_deal(core);
     topic_relieve(core);
     judge_all(core);
+    waits_go_on(core);
     accept_all(core, event);
     tell_pump(core);
     pump_all(core);

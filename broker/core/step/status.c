@@ -3,6 +3,7 @@
 #include "broker/core/step/status.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
@@ -34,11 +35,7 @@ static void add_party(struct core *core, struct session *session, const struct m
     row->party = party->name;
     row->incarnation = party->incarnation;
     row->open = party->open_count;
-    row->state = span_text(party_state_name(party->state));
-    if (live != NULL && party_is_live(party) && live->control == 0)
-        row->state = span_text("grace");
-    else if (live != NULL && party_is_live(party) && live->is_suspect)
-        row->state = span_text("suspect");
+    row->state = span_text(session_state_name(party));
     if (party_is_final(party->state)) {
         int64_t ended_ms = (core->wall_ns - party->ended_ns) / MS_NS;
         row->ended_ms = party->ended_ns == 0 ? 0 : ended_ms > 0 ? (uint64_t)ended_ms : 1;

@@ -174,6 +174,7 @@ const char *await_open(struct core *core, struct session *session, const struct 
     await->session = session;
     await->topic = topic;
     await->seq = msg->seq;
+    await->since_ns = core_clock(core);
     await->is_value_wanted = msg->is_value_wanted != 0;
     await->chunk_offset = msg->chunk_offset;
     list_init(&await->link);

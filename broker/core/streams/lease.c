@@ -247,6 +247,7 @@ static void lease(struct core *core, struct task *task, struct sub *member)
     task_move(task, TASK_IS_LEASED);
     list_remove(&task->holder_link);
     task->holder = member;
+    task->since_ns = core_clock(core);
     task->delay = (struct task_delay){0, 0};
     list_push(&member->leases, &task->holder_link);
     list_push(&member->unsent, &task->unsent_link);

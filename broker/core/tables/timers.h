@@ -29,6 +29,7 @@ enum timer_kind {
     TIMER_TURN,         /* of who brings attachments */
     TIMER_LEAD,         /* of the writer that waits longest while nothing is taken */
     TIMER_NEVER_JOINED, /* a session has waited for a party that never joined */
+    TIMER_WAITS,        /* the next look for a cycle of waits */
     TIMER_KIND_COUNT,
 };
 

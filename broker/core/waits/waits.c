@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* waits.c -- questions and looks under way: so much of them in each step. */
+#include "broker/core/waits/waits.h"
+
+#include "broker/core/waits/collect.h"
+#include "broker/core/waits/deadlock.h"
+#include "broker/core/waits/walk.h"
+#include "broker/core/waits/why.h"
+
+/* Who asked; NULL: nobody any more, or it is a look. */
+static struct session *asker_of(const struct core *core, const struct wait_walk *walk)
+{
+    struct session *session = pool_find(&core->sessions, walk->session);
+    bool is_same = session != NULL && session->token == walk->token && session->control != 0;
+    return is_same ? session : NULL;
+}
+
+/* true: it is over. */
+static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
+{
+    struct job *job = walk_job(core, walk);
+    struct session *asker = asker_of(core, walk);
+    if (job == NULL || (walk->session != 0 && asker == NULL))
+        return true;
+    if (*budget == 0 || !collect_some(core, walk, budget))
+        return false;
+    if (asker != NULL)
+        return why_tell_some(core, asker, walk, budget);
+    deadlock_judge(core, job, walk);
+    return true;
+}
+
+void waits_go_on(struct core *core)
+{
+    uint32_t budget = LIMIT_WHY_STEP;
+    LIST_EACH(link, &core->wait_walks) {
+        struct wait_walk *walk = LIST_OWNER(link, struct wait_walk, link);
+        if (walk_on(core, walk, &budget))
+            walk_free(core, walk);
+    }
+    core->has_more |= !list_is_empty(&core->wait_walks);
+}
+
+void waits_forget(struct core *core)
+{
+    LIST_EACH(link, &core->wait_walks)
+        walk_free(core, LIST_OWNER(link, struct wait_walk, link));
+}
