@@ -70,27 +70,81 @@ struct writer {
     size_t bytes; /* of all */
 };
 
-static void put(struct writer *writer, const char *text)
+static void put_span(struct writer *writer, struct span text)
 {
-    size_t bytes = strlen(text);
     size_t left = writer->room - writer->written;
-    size_t fitting = bytes <= left ? bytes : utf8_cut(text, left);
+    size_t fitting = text.bytes <= left ? text.bytes : utf8_cut(text.data, left);
     if (fitting > 0)
-        memcpy(writer->text + writer->written, text, fitting);
+        memcpy(writer->text + writer->written, text.data, fitting);
     writer->written += fitting;
-    writer->bytes += bytes;
-    if (fitting < bytes)
+    writer->bytes += text.bytes;
+    if (fitting < text.bytes)
         writer->room = writer->written;
 }
 
+static void put(struct writer *writer, const char *text)
+{
+    put_span(writer, span_text(text));
+}
+
 /* Writes text.  A character that would break the line or control a terminal becomes a blank. */
-static void put_line(struct writer *writer, const char *text)
+static void put_line(struct writer *writer, struct span text)
 {
     size_t from = writer->written;
-    put(writer, text);
+    put_span(writer, text);
     for (size_t at = from; at < writer->written; at++) {
         if ((unsigned char)writer->text[at] < 0x20 || writer->text[at] == 0x7f)
             writer->text[at] = ' ';
+    }
+}
+
+static void put_name(struct writer *writer, const char *name)
+{
+    put_line(writer, span_text(name));
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
+}
+
+/* Without blanks at the end. */
+static struct span trimmed(const char *text, size_t bytes)
+{
+    while (bytes > 0 && is_blank(text[bytes - 1]))
+        bytes--;
+    return span_of(text, bytes);
+}
+
+/* The last line of a message says what happened, as in a stack trace.  out_before: the lines before
+ * it. */
+static struct span last_line(const char *message, struct span *out_before)
+{
+    struct span whole = trimmed(message, strlen(message));
+    size_t from = whole.bytes;
+    while (from > 0 && message[from - 1] != '\n')
+        from--;
+    *out_before = trimmed(message, from);
+    while (from < whole.bytes && is_blank(message[from]))
+        from++;
+    return span_of(message + from, whole.bytes - from);
+}
+
+/* The other lines of a message, each with this before it. */
+static void put_before(struct writer *writer, struct span lines, const char *indent)
+{
+    const char *at = lines.data;
+    size_t left = lines.bytes;
+    while (left > 0) {
+        const char *end = memchr(at, '\n', left);
+        size_t bytes = end != NULL ? (size_t)(end - at) : left;
+        struct span line = trimmed(at, bytes);
+        if (line.bytes > 0) {
+            put(writer, indent);
+            put_line(writer, line);
+        }
+        at += bytes + (end != NULL);
+        left -= bytes + (end != NULL);
     }
 }
 
@@ -108,44 +162,47 @@ static bool is_of_this_process(const struct bus_error *error)
 }
 
 /* "alice: party_lost errbus.silent: no sign of life for 10000 ms [alice/grads#7]
- * (job/alice/1/2)" */
-static void put_error(struct writer *writer, const struct bus_error *error)
+ * (job/alice/1/2)".  Returns the lines of the message that are still to be put. */
+static struct span put_error(struct writer *writer, const struct bus_error *error)
 {
     uint64_t seq = 0;
+    struct span before;
+    struct span line = last_line(error->message, &before);
     const char *topic = bus_error_topic(error, &seq);
     if (*bus_error_party(error) != '\0') {
-        put_line(writer, bus_error_party(error));
+        put_name(writer, bus_error_party(error));
         put(writer, ": ");
     }
-    bool is_plain = is_of_this_process(error) && *error->message != '\0';
+    bool is_plain = is_of_this_process(error) && line.bytes > 0;
     if (!is_plain) {
         put(writer, bus_error_kind(error));
         put(writer, " ");
-        put_line(writer, error->type);
+        put_name(writer, error->type);
     }
-    if (*error->message != '\0') {
+    if (line.bytes > 0) {
         put(writer, is_plain ? "" : ": ");
-        put_line(writer, error->message);
+        put_line(writer, line);
     }
     if (topic != NULL) {
         put(writer, " [");
-        put_line(writer, topic);
+        put_name(writer, topic);
         put_number(writer, "#", seq);
         put(writer, "]");
     }
     for (uint32_t i = 0; i < error->blame_count; i++) {
         put(writer, i == 0 ? " blames " : ", ");
-        put_line(writer, error->blames[i]);
+        put_name(writer, error->blames[i]);
     }
     if (*bus_error_id(error) != '\0') {
         put(writer, " (");
-        put_line(writer, bus_error_id(error));
+        put_name(writer, bus_error_id(error));
         put(writer, ")");
     }
     if (error->left_out > 0) {
         put_number(writer, " [", error->left_out);
         put(writer, " causes left out]");
     }
+    return before;
 }
 
 size_t bus_error_describe(const struct bus_error *error, char *text, size_t text_bytes)
@@ -158,9 +215,10 @@ size_t bus_error_describe(const struct bus_error *error, char *text, size_t text
     for (uint32_t i = 0; i < walk.count; i++) {
         if (i > 0)
             put(&writer, "\n  because ");
-        put_error(&writer, walk.items[i]);
+        struct span before = put_error(&writer, walk.items[i]);
         if (walk.count > 1 && walk.items[i] == error->root)
             put(&writer, " <- root");
+        put_before(&writer, before, i == 0 ? "\n    " : "\n      ");
     }
     if (is_written)
         text[writer.written] = '\0';

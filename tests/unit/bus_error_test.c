@@ -328,7 +328,7 @@ Test(bus_error, is_searched_nearest_first)
 Test(bus_error, is_described_one_line_a_cause)
 {
     struct bus_error *lost = seen(ERROR_PARTY_LOST, "alice", "j/alice/1/2", 1);
-    struct bus_error *top = bus_error_new("app.refit", lost, "cannot\nrefit \xe2\x82\xac");
+    struct bus_error *top = bus_error_new("app.refit", lost, "cannot\trefit \xe2\x82\xac");
     static const char whole[] = "application app.refit: cannot refit \xe2\x82\xac\n"
                                 "  because alice: party_lost app.x (j/alice/1/2) <- root";
     char text[sizeof whole + 8];
@@ -345,6 +345,42 @@ Test(bus_error, is_described_one_line_a_cause)
         cr_expect_eq(text[room], 'z');
     }
     bus_error_unref(&lost);
+    bus_error_unref(&top);
+}
+
+/* The last line says what happened; what led there is below it. */
+Test(bus_error, is_described_with_the_last_line_of_its_message_first)
+{
+    static const struct {
+        const char *message, *text;
+    } rows[] = {
+        {"Traceback:\n  File \"a.py\", line 2\n    load()\nValueError: no file",
+         "application app.x: ValueError: no file\n"
+         "    Traceback:\n"
+         "      File \"a.py\", line 2\n"
+         "        load()"},
+        {"first\r\n\n  second \n\n", "application app.x: second\n    first"},
+        {"one line\n", "application app.x: one line"},
+        {"\n \n", "application app.x"},
+        {"\none line", "application app.x: one line"},
+        {"a\x1b[2J\nb\tc", "application app.x: b c\n    a [2J"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[200];
+        struct bus_error *error = bus_error_new("app.x", NULL, "%s", rows[i].message);
+        cr_expect_eq(bus_error_describe(error, text, sizeof text), strlen(rows[i].text));
+        cr_expect_str_eq(text, rows[i].text);
+        bus_error_unref(&error);
+    }
+    struct bus_error *cause = bus_error_new("app.x", NULL, "below\nwhat happened");
+    struct bus_error *top = bus_error_new("app.y", cause, "above\nwhat followed");
+    char text[200];
+    bus_error_describe(top, text, sizeof text);
+    cr_expect_str_eq(text, "application app.y: what followed\n"
+                           "    above\n"
+                           "  because application app.x: what happened <- root\n"
+                           "      below");
+    bus_error_unref(&cause);
     bus_error_unref(&top);
 }
 
