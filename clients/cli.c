@@ -586,6 +586,49 @@ void cli_print_text(FILE *file, const char *text, const char *kept)
     }
 }
 
+static void print_line(FILE *file, const char *line, size_t bytes)
+{
+    char *copy = strndup(line, bytes);
+    cli_print_text(file, copy != NULL ? copy : "?", "\t");
+    free(copy);
+}
+
+/* Where the last line begins that has more than blanks; out_bytes: without blanks at its end. */
+static const char *last_line(const char *message, size_t *out_bytes)
+{
+    size_t end = strlen(message);
+    while (end > 0 && strchr(" \t\r\n", message[end - 1]) != NULL) {
+        end--;
+    }
+    size_t from = end;
+    while (from > 0 && message[from - 1] != '\n') {
+        from--;
+    }
+    *out_bytes = end - from;
+    return message + from;
+}
+
+void cli_print_last_line(FILE *file, const char *message)
+{
+    size_t bytes;
+    const char *line = last_line(message, &bytes);
+    print_line(file, line, bytes);
+}
+
+void cli_print_other_lines(FILE *file, const char *message, int indent)
+{
+    size_t bytes;
+    const char *last = last_line(message, &bytes);
+    for (const char *line = message; line < last; line += bytes + 1) {
+        bytes = strcspn(line, "\n");
+        if (bytes > 0) {
+            fprintf(file, "%*s", indent, "");
+            print_line(file, line, bytes);
+            fputc('\n', file);
+        }
+    }
+}
+
 void cli_print_error(FILE *file, const char *program, const struct bus_error *error)
 {
     size_t bytes = bus_error_describe(error, NULL, 0) + 1;

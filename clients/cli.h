@@ -169,6 +169,11 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
  * as \n, \x1b, \u009b, except those in kept. */
 void cli_print_text(FILE *file, const char *text, const char *kept);
 
+/* A message on one line: its last line, which says what happened, as in a stack trace. */
+void cli_print_last_line(FILE *file, const char *message);
+/* Its other lines, each on a line of its own behind so many blanks. */
+void cli_print_other_lines(FILE *file, const char *message, int indent);
+
 /* Prints the whole error for people after "PROGRAM: ", one line for each cause. */
 void cli_print_error(FILE *file, const char *program, const struct bus_error *error);
 

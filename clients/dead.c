@@ -42,7 +42,7 @@ static void print_letter(const struct bus_letter *letter)
         printf(": ");
         cli_print_text(stdout, letter->type, "");
         printf(": ");
-        cli_print_text(stdout, letter->message, "");
+        cli_print_last_line(stdout, letter->message);
     }
     printf("\n");
 }

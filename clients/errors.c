@@ -142,6 +142,16 @@ static void print_field(const char *name, const char *text)
     }
 }
 
+static void print_message(const char *message)
+{
+    if (message[0] != '\0') {
+        printf("%-13s ", "message");
+        cli_print_last_line(stdout, message);
+        putchar('\n');
+        cli_print_other_lines(stdout, message, 18);
+    }
+}
+
 static void print_who(const struct bus_error *error)
 {
     if (bus_error_party(error)[0] != '\0') {
@@ -188,7 +198,7 @@ static void print_fields(const struct cli *cli, const struct bus_error *error)
     print_field("id", bus_error_id(error));
     print_field("kind", bus_error_kind(error));
     print_field("type", bus_error_type(error));
-    print_field("message", bus_error_message(error));
+    print_message(bus_error_message(error));
     print_field("origin", bus_error_is_system(error) ? "system" : "user");
     print_who(error);
     print_where(error);

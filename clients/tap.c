@@ -107,7 +107,7 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
         printf(": %s: ", bus_error_kind(error));
         cli_print_text(stdout, bus_error_type(error), "");
         fputs(": ", stdout);
-        cli_print_text(stdout, bus_error_message(error), "");
+        cli_print_last_line(stdout, bus_error_message(error));
     }
     putchar('\n');
 }

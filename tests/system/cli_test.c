@@ -787,11 +787,12 @@ Test(cli, shows_control_characters_as_what_they_are)
     process_fini(&process);
     start(&process, "tap", "--text", "--from", "2", "-C", "1", NULL);
     expect_exit(&process, 0);
-    expect_said(&process, "app.x: one\\n\\x1b[2Jtwo\\u009b\n");
+    expect_said(&process, "app.x: \\x1b[2Jtwo\\u009b\n"); /* what happened, on one line */
     process_fini(&process);
     start(&process, "sub", "-C", "1", "alice/w", NULL);
     expect_exit(&process, 3);
-    expect_complaint(&process, "app.x: one  [2Jtwo\\u009b");
+    expect_complaint(&process, "app.x:  [2Jtwo\\u009b [alice/w#0]");
+    expect_complaint(&process, "\n    one\n");
     process_fini(&process);
 }
 
