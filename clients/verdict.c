@@ -19,19 +19,11 @@ enum {
     VERDICT_GOES_ON = 8,         /* exit status: the job has not ended, and has not failed so far */
 };
 
-/* What there is to say of a job. */
-enum outlook {
-    OUTLOOK_NO_JOB,
-    OUTLOOK_GOES_ON,
-    OUTLOOK_ENDED, /* and has no verdict: it ended well */
-    OUTLOOK_FAILED,
-};
-
 struct verdict {
     struct cli cli;
     bool is_final; /* wait for the final one */
     struct bus_report *report;
-    const char *job; /* as the broker calls it; borrowed from status */
+    const char *job; /* as the broker calls it; borrowed from status, "" if it has none */
     struct bus_status *status;
 };
 
@@ -62,14 +54,15 @@ static void add_row(struct cli_json *rows, const struct bus_report_row *row)
 }
 
 /* Of a job without a verdict the state says whether it goes on. */
-static void print_json(const struct bus_report *report, enum outlook outlook)
+static void print_json(const struct bus_report *report)
 {
     const struct bus_report_summary *summary = bus_report_summary(report);
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "state",
-                  outlook == OUTLOOK_GOES_ON ? "running"
-                  : outlook == OUTLOOK_ENDED ? "ended"
-                                             : bus_report_state_name(summary->state));
+                  summary->outlook == BUS_OUTLOOK_GOES_ON ? "running"
+                  : summary->outlook == BUS_OUTLOOK_ENDED_WELL
+                      ? "ended"
+                      : bus_report_state_name(summary->state));
     cli_json_number(line, "attempt", summary->attempt);
     cli_json_text(line, "strategy", bus_strategy_name(summary->strategy));
     cli_json_text(line, "reason", bus_report_reason_name(summary->reason));
@@ -117,7 +110,7 @@ static void print_row(const struct bus_report *report, const struct bus_report_r
         printf(" ");
         cli_print_text(stdout, row->type, "");
         printf(": ");
-        cli_print_text(stdout, row->message, "");
+        cli_print_last_line(stdout, row->message);
     }
     printf(" (");
     cli_print_text(stdout, row->id, "");
@@ -128,6 +121,7 @@ static void print_row(const struct bus_report *report, const struct bus_report_r
     }
     print_apart(row, root);
     printf(")\n");
+    cli_print_other_lines(stdout, row->message, (int)indent + 4);
 }
 
 /* All that lead to row, each below what it leads to.  stack has room for all rows. */
@@ -217,20 +211,6 @@ static bool print_text(const struct bus_report *report)
 
 /* ---- without a verdict ------------------------------------------------------------------------*/
 
-static bool is_over(enum bus_state state)
-{
-    switch (state) {
-    case BUS_STATE_LINGERING:
-    case BUS_STATE_COMPLETED:
-    case BUS_STATE_FAILED:
-    case BUS_STATE_CANCELLED:
-    case BUS_STATE_LOST:
-    case BUS_STATE_LEFT:
-    case BUS_STATE_TERMINATED: return true;
-    default: return false;
-    }
-}
-
 /* "2 completed, 1 left": the parties in each state, the states as they are numbered. */
 static void print_parties(const struct bus_status *status)
 {
@@ -249,39 +229,27 @@ static void print_parties(const struct bus_status *status)
     fputs(before[0] == '\0' ? "nobody has joined it yet" : "", stdout);
 }
 
-static void print_outlook(const struct verdict *verdict, enum outlook outlook)
+static void print_outlook(const struct verdict *verdict)
 {
+    bool goes_on = bus_report_summary(verdict->report)->outlook == BUS_OUTLOOK_GOES_ON;
     printf("no verdict: job ");
     cli_print_text(stdout, verdict->job, "");
-    printf(outlook == OUTLOOK_GOES_ON ? " goes on (" : " ended well (");
+    printf(goes_on ? " goes on (" : " ended well (");
     print_parties(verdict->status);
     printf(")\n");
 }
 
-/* What the broker has of the job, whose report has no verdict. */
-static enum bus_err look(struct verdict *verdict, struct bus_admin *admin, enum outlook *out,
+/* The name of the job, and the states of its parties. */
+static enum bus_err look(struct verdict *verdict, struct bus_admin *admin,
                          struct bus_error **reterr)
 {
-    *out = OUTLOOK_NO_JOB;
-    bool is_anybody_left = false;
-    enum bus_state state = BUS_STATE_UNKNOWN;
-    bus_status_free(&verdict->status);
     enum bus_err err =
         bus_admin_status_get(admin, NULL, cli_open_ms(&verdict->cli), &verdict->status, reterr);
     for (size_t i = 0; err == BUS_OK && i < bus_status_count(verdict->status); i++) {
         const struct bus_status_row *row = bus_status_at(verdict->status, i);
         if (row->kind == BUS_STATUS_JOB) {
             verdict->job = row->name;
-            state = row->state;
-            *out = OUTLOOK_GOES_ON;
         }
-        is_anybody_left =
-            is_anybody_left || (row->kind == BUS_STATUS_PARTY && !is_over(row->state));
-    }
-    /* A job that nobody created runs as long as a process has it open, though all parties ended. */
-    if (*out == OUTLOOK_GOES_ON &&
-        (is_over(state) || (state == BUS_STATE_RUNNING && !is_anybody_left))) {
-        *out = OUTLOOK_ENDED;
     }
     return err;
 }
@@ -304,50 +272,44 @@ static enum bus_err ask(struct verdict *verdict, struct bus_admin *admin, bool i
     return err;
 }
 
-/* The report, and what it says of the job.  A job may fail between two answers: then it is asked
- * once more. */
-static enum bus_err find(struct verdict *verdict, struct bus_admin *admin, enum outlook *out,
+/* The report; --final asks until it cannot change any more. */
+static enum bus_err find(struct verdict *verdict, struct bus_admin *admin,
                          struct bus_error **reterr)
 {
-    enum outlook before = OUTLOOK_GOES_ON;
     for (;;) {
         enum bus_err err = ask(verdict, admin, verdict->is_final, reterr);
         if (err != BUS_OK) {
             return err;
         }
-        enum bus_report_state state = bus_report_summary(verdict->report)->state;
-        *out = OUTLOOK_FAILED;
-        if (state == BUS_REPORT_FINAL || (state != BUS_REPORT_NONE && !verdict->is_final)) {
+        const struct bus_report_summary *summary = bus_report_summary(verdict->report);
+        bool is_open =
+            summary->outlook == BUS_OUTLOOK_GOES_ON ||
+            (summary->outlook == BUS_OUTLOOK_FAILED && summary->state == BUS_REPORT_PROVISIONAL);
+        if (!verdict->is_final || !is_open) {
             return BUS_OK;
         }
-        err = look(verdict, admin, out, reterr);
-        bool is_sure = *out == OUTLOOK_NO_JOB || (*out == OUTLOOK_ENDED && before == *out) ||
-                       (*out == OUTLOOK_GOES_ON && !verdict->is_final);
-        if (err != BUS_OK || is_sure) {
-            return err;
-        }
-        before = *out;
     }
 }
 
-static int show(struct verdict *verdict, enum outlook outlook)
+static int show(struct verdict *verdict)
 {
-    static const int exits[] = {[OUTLOOK_NO_JOB] = CLI_FAILED,
-                                [OUTLOOK_GOES_ON] = VERDICT_GOES_ON,
-                                [OUTLOOK_ENDED] = CLI_OK,
-                                [OUTLOOK_FAILED] = VERDICT_FAILED};
+    static const int exits[] = {[BUS_OUTLOOK_UNKNOWN] = CLI_FAILED,
+                                [BUS_OUTLOOK_GOES_ON] = VERDICT_GOES_ON,
+                                [BUS_OUTLOOK_ENDED_WELL] = CLI_OK,
+                                [BUS_OUTLOOK_FAILED] = VERDICT_FAILED};
     const struct cli *cli = &verdict->cli;
+    enum bus_outlook outlook = bus_report_summary(verdict->report)->outlook;
     int result = exits[outlook];
-    if (outlook == OUTLOOK_NO_JOB) {
+    if (outlook == BUS_OUTLOOK_UNKNOWN) {
         const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
         fprintf(stderr, "%s: the broker has no job '%.250s' (errbus status lists its jobs)\n",
                 cli->program, job != NULL && job[0] != '\0' ? job : "default");
         return result;
     }
     if (cli->is_json) {
-        print_json(verdict->report, outlook);
-    } else if (outlook != OUTLOOK_FAILED) {
-        print_outlook(verdict, outlook);
+        print_json(verdict->report);
+    } else if (outlook != BUS_OUTLOOK_FAILED) {
+        print_outlook(verdict);
     } else if (!print_text(verdict->report)) {
         return cli_report(cli, BUS_ENOMEM, NULL);
     }
@@ -360,15 +322,17 @@ static int run(struct verdict *verdict)
     const struct cli *cli = &verdict->cli;
     struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
-    enum outlook outlook = OUTLOOK_NO_JOB;
     int result = cli_admin_open(cli, &admin);
     if (result != CLI_OK) {
         return result;
     }
-    enum bus_err err = find(verdict, admin, &outlook, &error);
+    enum bus_err err = find(verdict, admin, &error);
+    if (err == BUS_OK && bus_report_summary(verdict->report)->outlook != BUS_OUTLOOK_FAILED) {
+        err = look(verdict, admin, &error);
+    }
     bus_admin_close(&admin);
     if (err == BUS_OK) {
-        result = show(verdict, outlook);
+        result = show(verdict);
     } else {
         bool is_lost = err == BUS_ETIMEDOUT && !verdict->is_final;
         result = cli_report(cli, is_lost ? BUS_ELOST : err, &error);
@@ -380,7 +344,8 @@ static int run(struct verdict *verdict)
 
 int verdict_main(int argc, char **argv)
 {
-    struct verdict verdict = {.cli = {.program = "errbus verdict",
+    struct verdict verdict = {.job = "",
+                              .cli = {.program = "errbus verdict",
                                       .prints_lines = true,
                                       .is_observer = true,
                                       .exits = ",\n             0 the job ended well, 3 it "

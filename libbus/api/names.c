@@ -65,6 +65,12 @@ static const char *const report_states[] = {
     [BUS_REPORT_PROVISIONAL] = "provisional",
     [BUS_REPORT_FINAL] = "final",
 };
+static const char *const outlooks[] = {
+    [BUS_OUTLOOK_UNKNOWN] = UNKNOWN_NAME,
+    [BUS_OUTLOOK_GOES_ON] = "goes_on",
+    [BUS_OUTLOOK_ENDED_WELL] = "ended_well",
+    [BUS_OUTLOOK_FAILED] = "failed",
+};
 static const char *const report_roles[] = {
     [BUS_REPORT_ROOT] = "root",
     [BUS_REPORT_VICTIM] = "victim",
@@ -149,6 +155,11 @@ const char *bus_journal_state_name(enum bus_journal_state state)
 const char *bus_report_state_name(enum bus_report_state state)
 {
     return name_of(NAMES(report_states), (int)state);
+}
+
+const char *bus_outlook_name(enum bus_outlook outlook)
+{
+    return name_of(NAMES(outlooks), (int)outlook);
 }
 
 const char *bus_report_role_name(enum bus_report_role role)

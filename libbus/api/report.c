@@ -66,6 +66,7 @@ static bool report_finish(struct bus_report *report, const struct msg_verdict *f
     char *at = report->texts;
     report->summary = (struct bus_report_summary){
         .state = (enum bus_report_state)from->state,
+        .outlook = (enum bus_outlook)from->outlook,
         .reason = names_reason(from->reason),
         .strategy = names_strategy(from->strategy),
         .attempt = (uint32_t)from->attempt,

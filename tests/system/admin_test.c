@@ -191,6 +191,40 @@ Test(admin, names_the_endpoints_when_no_broker_is_in_reach)
     bus_admin_close(&admin);
 }
 
+static enum bus_outlook outlook_of(struct bus_admin *admin, const char *job)
+{
+    struct bus_report *report = NULL;
+    expect_code(bus_admin_report_get(admin, job, 0, SOON_MS, &report, NULL), BUS_OK);
+    enum bus_outlook outlook = bus_report_summary(report)->outlook;
+    cr_expect_eq(bus_report_summary(report)->state != BUS_REPORT_NONE,
+                 outlook == BUS_OUTLOOK_FAILED);
+    bus_report_free(&report);
+    return outlook;
+}
+
+/* Also where it waits for the final verdict: a job that is not there has none. */
+Test(admin, is_told_how_a_job_without_a_verdict_fares)
+{
+    struct bus_report *report = NULL;
+    struct bus_admin *admin = must_open_admin(stage.control, NULL);
+    struct bus *alice = must_open("alice");
+    cr_expect_eq(outlook_of(admin, NULL), BUS_OUTLOOK_GOES_ON);
+    cr_expect_eq(outlook_of(admin, "typo"), BUS_OUTLOOK_UNKNOWN);
+    expect_code(bus_admin_report_get(admin, "typo", 1, SOON_MS, &report, NULL), BUS_OK);
+    cr_expect_eq(bus_report_summary(report)->outlook, BUS_OUTLOOK_UNKNOWN);
+    bus_report_free(&report);
+    must_close(&alice);
+    cr_expect_eq(outlook_of(admin, NULL), BUS_OUTLOOK_ENDED_WELL);
+    alice = must_open("alice");
+    struct bus_error *error = bus_error_new("test.failed", NULL, "no luck");
+    bus_fail(alice, error);
+    expect_code(bus_flush(alice, SOON_MS), BUS_OK);
+    cr_expect_eq(outlook_of(admin, NULL), BUS_OUTLOOK_FAILED);
+    bus_error_unref(&error);
+    (void)bus_close(&alice, SOON_MS);
+    bus_admin_close(&admin);
+}
+
 Test(admin, goes_on_after_a_verdict_that_did_not_come_in_time)
 {
     struct bus_report *report = NULL;

@@ -46,6 +46,7 @@ static uint64_t event_bytes;        /* texts and error of the last event told */
 static int64_t references;          /* on payloads */
 static uint64_t steps;              /* so far */
 static uint64_t kept;               /* ... whose facts are said to be in the journal */
+static uint64_t outlook;            /* of the newest VERDICT */
 static uint64_t durability;         /* as the last WELCOME, ACCEPTED or CHUNKED said */
 static bool is_alone;               /* there is too much to compare after every step */
 static const char *job_name = "job";
@@ -263,6 +264,7 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
         break;
     case MSG_SUBSCRIBED: say("%u < subscribed %u", conn, (unsigned)msg->as.subscribed.code); break;
     case MSG_VERDICT:
+        outlook = msg->as.verdict.outlook;
         say("%u < verdict %u", conn, (unsigned)msg->as.verdict.state);
         say_error(msg->as.verdict.error);
         say(" x%u%s", (unsigned)msg->as.verdict.victims, msg->as.verdict.is_over ? ", over" : "");

@@ -667,6 +667,48 @@ Test(core_verdict, waits_for_a_loss_that_others_blame)
     EXPECT("4 < verdict.final alice/1 #0 x1 (party_lost of alice)\n");
 }
 
+static uint64_t outlook_of(const char *job)
+{
+    forget();
+    message(9, (struct msg){.type = MSG_VERDICT_ASK,
+                            .as.verdict_ask = {.request = 7, .job = span_text(job)}});
+    return outlook;
+}
+
+enum { NO_JOB, GOES_ON, ENDED_WELL, FAILED };
+
+/* A job without a verdict goes on, ended well, or is not there. */
+Test(core_verdict, says_how_a_job_fares)
+{
+    observe_long(9);
+    cr_expect_eq(outlook_of("another"), NO_JOB);
+    cr_expect_eq(outlook_of("job"), NO_JOB, "only an observer has named it");
+    join(1);
+    join(2);
+    cr_expect_eq(outlook_of("job"), GOES_ON);
+    leave(1, 0);
+    cr_expect_eq(outlook_of("job"), GOES_ON);
+    complete(2);
+    cr_expect_eq(outlook_of("job"), ENDED_WELL);
+    join(3);
+    cr_expect_eq(outlook_of("job"), GOES_ON);
+    fail_party(3, (struct failing){0}, 0);
+    cr_expect_eq(outlook_of("job"), FAILED);
+}
+
+Test(core_verdict, says_how_a_created_job_fares)
+{
+    observe_long(9);
+    make_job(a_job(1, 1));
+    cr_expect_eq(outlook_of("job"), GOES_ON, "it gathers");
+    join(1);
+    pass_ms(100);
+    cr_expect_eq(outlook_of("job"), GOES_ON);
+    complete(1);
+    pass_ms(1);
+    cr_expect_eq(outlook_of("job"), ENDED_WELL);
+}
+
 Test(core_verdict, of_an_earlier_attempt_is_the_root_alone)
 {
     make_job(a_strict_job(1, 1, 0));

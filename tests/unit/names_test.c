@@ -41,6 +41,15 @@ Test(names, has_every_reason_and_strategy_of_a_verdict)
     }
 }
 
+Test(names, has_a_word_for_each_outlook)
+{
+    cr_expect_str_eq(bus_outlook_name(BUS_OUTLOOK_UNKNOWN), "unknown");
+    cr_expect_str_eq(bus_outlook_name(BUS_OUTLOOK_GOES_ON), "goes_on");
+    cr_expect_str_eq(bus_outlook_name(BUS_OUTLOOK_ENDED_WELL), "ended_well");
+    cr_expect_str_eq(bus_outlook_name(BUS_OUTLOOK_FAILED), "failed");
+    cr_expect_str_eq(bus_outlook_name((enum bus_outlook)(BUS_OUTLOOK_FAILED + 1)), "unknown");
+}
+
 Test(names, says_unknown_of_what_it_does_not_know)
 {
     static const char *const words[] = {"", "unheard_of", "unknown", "RUNNING", "runnin"};

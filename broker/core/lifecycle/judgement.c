@@ -357,9 +357,28 @@ static void add_why(struct text *text, const struct verdict_result *result)
     text_add(text, rest);
 }
 
+/* VERDICT.outlook. */
+enum outlook { OUTLOOK_NO_JOB, OUTLOOK_GOES_ON, OUTLOOK_ENDED_WELL, OUTLOOK_FAILED };
+
+/* How the job fares now.  A job that nobody created goes on while a party of it takes part. */
+static enum outlook outlook_of(const struct job *job)
+{
+    if (job->judgement.is_said)
+        return OUTLOOK_FAILED;
+    if (job->state != JOB_FREE && !job_is_final(job->state))
+        return OUTLOOK_GOES_ON;
+    if (job->state != JOB_FREE)
+        return job->state == JOB_COMPLETED ? OUTLOOK_ENDED_WELL : OUTLOOK_FAILED;
+    LIST_EACH(link, &job->party_list)
+        if (party_is_live(LIST_OWNER(link, struct party, job_link)))
+            return OUTLOOK_GOES_ON;
+    return OUTLOOK_ENDED_WELL;
+}
+
 static void put_verdict(struct msg_verdict *msg, const struct job *job)
 {
     const struct judgement *judgement = &job->judgement;
+    msg->outlook = outlook_of(job);
     msg->state = judgement->is_final ? 2 : judgement->is_said ? 1 : 0;
     msg->attempt = job->attempt;
     msg->error = failure_span(judgement->root);
@@ -460,6 +479,7 @@ static void answer_earlier(struct core *core, const struct session *session, con
     if (asked->attempt + 1 != job->attempt || job->failure == NULL)
         return;
     msg->state = 2;
+    msg->outlook = OUTLOOK_FAILED;
     msg->error = failure_span(job->failure);
 }
 
@@ -468,6 +488,8 @@ void judge_asked(struct core *core, struct session *session, const struct msg_ve
     uint32_t id;
     struct job *job =
         name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
+    if (job != NULL && job->event_next == 1)
+        job = NULL; /* only observers have named it */
     list_remove(&session->verdict_link);
     if (job != NULL && msg->attempt != 0 && msg->attempt < job->attempt) {
         answer_earlier(core, session, job, msg);

@@ -19,9 +19,16 @@ extern "C" {
 struct bus_report; /* a snapshot of a verdict, with all errors that were weighed */
 
 enum bus_report_state {
-    BUS_REPORT_NONE = 0,        /* the job runs, ended well, or is not known */
+    BUS_REPORT_NONE = 0,        /* there is no verdict: bus_report_summary.outlook says why */
     BUS_REPORT_PROVISIONAL = 1, /* the broker still waits for errors */
     BUS_REPORT_FINAL = 2,
+};
+/* How the job fares. */
+enum bus_outlook {
+    BUS_OUTLOOK_UNKNOWN = 0, /* the broker has no job of this name */
+    BUS_OUTLOOK_GOES_ON = 1, /* it has not ended, and has not failed so far */
+    BUS_OUTLOOK_ENDED_WELL = 2,
+    BUS_OUTLOOK_FAILED = 3, /* there is a verdict */
 };
 /* Why the broker chose this root. */
 enum bus_report_reason {
@@ -42,11 +49,13 @@ enum bus_report_role {
 };
 /* The words that the command line prints.  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_report_state_name(enum bus_report_state state);
+BUS_API const char *bus_outlook_name(enum bus_outlook outlook);
 BUS_API const char *bus_report_reason_name(enum bus_report_reason reason);
 BUS_API const char *bus_report_role_name(enum bus_report_role role);
 
 struct bus_report_summary {
     enum bus_report_state state;
+    enum bus_outlook outlook;
     enum bus_report_reason reason;
     enum bus_strategy strategy;
     const char *why;         /* the reason as a sentence about this job's errors */
@@ -76,8 +85,9 @@ struct bus_report_row {
     const char *message;
 };
 
-/* Fetches the verdict on a job.  is_waiting 1: waits for the final verdict.  The caller frees the
- * snapshot.  [any]  Wire: VERDICT_ASK */
+/* Fetches the verdict on a job.  is_waiting 1: waits for the final verdict, however long the job
+ * goes on or has ended well; a job that the broker does not have is answered at once.  The caller
+ * frees the snapshot.  [any]  Wire: VERDICT_ASK */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_report_get(struct bus_admin *admin, const char *job,
                                                        int is_waiting, int64_t timeout_ms,
                                                        struct bus_report **out_report,
