@@ -3,7 +3,7 @@
 #
 # usage: bench/run.sh BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,NAME...] [QUESTION...]
 # Asks the questions (throughput, latency, beside, raise, kill, failures, tasks, journal; all of them
-# where none is named; link only where it is named), prints one table and one of ratios, and writes what was measured to
+# where none is named; link and round only where they are named), prints one table and one of ratios, and writes what was measured to
 # bench/results/, by machine and commit: JSON lines, and a page with plots.
 # --systems: these of those that throughput, latency and beside measure ("errbus,relay,nats socket").
 
