@@ -125,7 +125,7 @@ static struct bytes hello(uint64_t major, const char *job, const char *party, ui
     put_number(&bytes, 1);
     put_number(&bytes, major);
     put_number(&bytes, 0);
-    put_text(&bytes, "stranger");
+    put_text(&bytes, "newcomer");
     put(&bytes, 0xc4);
     put(&bytes, 0);
     put_text(&bytes, job);
@@ -471,7 +471,7 @@ Test(hostile, data_connections_need_a_token)
 }
 
 /* No ZeroMQ at all. */
-Test(hostile, strangers_without_zeromq_harm_nobody)
+Test(hostile, connections_without_zeromq_harm_nobody)
 {
     const char *const endpoints[] = {stage.control, stage.data};
     for (int i = 0; i < 40; i++) {

@@ -255,7 +255,7 @@ static uint64_t count_told(uint32_t *out_events)
     return told;
 }
 
-Test(core_tell, tells_of_the_first_stranger_at_once_and_counts_the_others)
+Test(core_tell, tells_of_the_first_newcomer_at_once_and_counts_the_others)
 {
     uint32_t events;
     tap(2);
@@ -275,7 +275,7 @@ Test(core_tell, tells_of_the_first_stranger_at_once_and_counts_the_others)
 }
 
 /* A day of ten a second leaves the job its history, and none of them is forgotten. */
-Test(core_tell, keeps_a_flood_of_strangers_from_pushing_out_events)
+Test(core_tell, keeps_a_flood_of_newcomers_from_pushing_out_events)
 {
     enum { HOURS = 24, A_SECOND = 10 };
     uint32_t events_all = 0;
@@ -339,7 +339,7 @@ Test(core_tell, counts_the_complaints_about_each_party_and_about_observers_apart
     intrude(3);
     cr_expect_eq(count_said("5 < refused /0 #0 x1"), 1);
     intrude(44);
-    cr_expect_eq(count_said("5 < refused /0 #0 x1"), 2, "strangers are not observers");
+    cr_expect_eq(count_said("5 < refused /0 #0 x1"), 2, "newcomers are not observers");
     forget();
     tap(3);
     intrude(3);
