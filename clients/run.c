@@ -21,7 +21,7 @@
 
 /* ---- what is asked for ------------------------------------------------------------------------*/
 
-/* Cuts argv at the first "--": what follows is the program's. */
+/* Cuts argv at the first "--".  The words behind it are the program's. */
 static int split(int argc, char **argv, char *const **out_command)
 {
     for (int i = 1; i < argc; i++) {
@@ -70,7 +70,7 @@ static const char *chosen(const char *given, const char *variable, const char *o
     return value != NULL && *value != '\0' ? value : otherwise;
 }
 
-/* As the library calls a party that has no name. */
+/* Makes the name that the library gives a party without one. */
 static void make_party(char out[BUS_NAME_BYTES_MAX + 1])
 {
     char host[HOST_BYTES_MAX] = "";
@@ -123,7 +123,7 @@ static int64_t find_port(void)
     return port;
 }
 
-/* What programs are told and nobody has said. */
+/* Fills in what programs are told and the user left open. */
 static void fill_in(struct run *run)
 {
     int64_t port = 0;
@@ -149,7 +149,8 @@ static int complain(const struct run *run, const char *what, const char *path, i
     return CLI_FAILED;
 }
 
-/* Programs are told paths in it, and may change to another directory before they use them. */
+/* Makes the folder's path absolute: programs get paths in it, and may change their directory
+ * first. */
 static int make_whole(struct run *run)
 {
     char *path = realpath(run->folder, NULL);
@@ -204,8 +205,8 @@ static int make_files(struct run *run, struct run_member *member)
 
 /* ---- signals ----------------------------------------------------------------------------------*/
 
-/* Signals become readable; those that we were started to ignore (nohup) stay ignored.
- * False: no descriptor. */
+/* Makes signals readable.  Signals that were ignored when we started (nohup) stay ignored.  False:
+ * no descriptor. */
 static bool catch_signals(struct run *run)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -213,7 +214,7 @@ static bool catch_signals(struct run *run)
     sigset_t caught;
     sigemptyset(&caught);
     sigaddset(&caught, SIGCHLD);
-    (void)sigaction(SIGCHLD, &action, NULL); /* or ends would be lost if it came ignored */
+    (void)sigaction(SIGCHLD, &action, NULL); /* an ignored SIGCHLD loses ends */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (sigaction(numbers[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
             sigaddset(&caught, numbers[i]);
@@ -274,7 +275,7 @@ static int run_attempt(struct run *run)
                                                       : run->cli.started_ms + run->cli.wait_ms});
     run_loop(run);
     result = run->code;
-    release_signals(run); /* a signal ends us as it ends anybody, from here on */
+    release_signals(run); /* from here on a signal ends us at once */
 done:
     return close_all(run, result);
 }
@@ -290,7 +291,7 @@ static bool may_go_on(const struct run *run, int code)
 static int run_attempts(struct run *run)
 {
     int result = run_attempt(run);
-    run_screen_finish(run); /* the job may take its time */
+    run_screen_finish(run); /* the job may take long */
     while (may_go_on(run, result) && run_job_has_next(run, &result)) {
         run_note(run, "attempt %u of the job", run->attempt);
         run->world_size = (unsigned)run->copies;
@@ -380,7 +381,7 @@ int run_main(int argc, char **argv)
     run->command = command;
     if (cli_start(&run->cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         result = check(run);
-        if (result == CLI_OK && run->disclosure != NULL) /* for the library here, and in PROGRAM */
+        if (result == CLI_OK && run->disclosure != NULL)           /* read here and in PROGRAM */
             (void)setenv("ERRBUS_DISCLOSURE", run->disclosure, 1); /* a name that is well formed */
         run->members = result == CLI_OK ? calloc((size_t)run->copies, sizeof *run->members) : NULL;
         if (run->members != NULL) {

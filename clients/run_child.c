@@ -117,7 +117,8 @@ int run_child_make_files(struct run_child *child, const char *folder)
     return reason != 0 ? reason : make_file(&child->streams[RUN_STDERR], child->folder, "stderr");
 }
 
-/* All of it, or the file is given up: a hole in it would be taken for the whole. */
+/* Writes all bytes to the stream's file.  After a failure the file gets no more: a hole in it would
+ * not be seen. */
 static void keep(struct run_stream *stream, const char *bytes, size_t count)
 {
     while (stream->file >= 0 && count > 0) {
@@ -143,12 +144,12 @@ static int64_t wall_ns(void)
 
 /* ---- starting ---------------------------------------------------------------------------------*/
 
-/* The ends that the program gets. */
+/* The ends of pipes that the program gets. */
 struct ends {
     int input;
     int output;
     int errors;
-    int report; /* where it says why it could not become the program */
+    int report; /* where the child says why it could not start the program */
 };
 
 /* In the child, where nothing but what a signal handler may do is allowed: others of our threads
@@ -179,7 +180,7 @@ static void close_all(int *fds, size_t count)
     }
 }
 
-/* Moves an end that we read from where it is to stay. */
+/* Moves an end that we read to its place. */
 static void adopt(int *fd, int *out_fd)
 {
     (void)fcntl(*fd, F_SETFL, O_NONBLOCK); /* a pipe of ours: cannot fail */
@@ -220,7 +221,7 @@ int run_child_start(struct run_child *child, const struct run_start *start)
         child->pid = 0;
         goto done;
     }
-    (void)setpgid(child->pid, child->pid); /* or it has done so, and is another program already */
+    (void)setpgid(child->pid, child->pid); /* fails if the child did it and is the program */
     adopt(&fds[OUTPUT], &child->streams[RUN_STDOUT].fd);
     adopt(&fds[ERRORS], &child->streams[RUN_STDERR].fd);
     adopt(&fds[REPORT], &child->report);
@@ -247,7 +248,7 @@ bool run_child_hear(struct run_child *child, int *out_reason)
     child->report = -1;
     *out_reason = count == (ssize_t)sizeof reason ? reason : 0;
     if (*out_reason != 0) {
-        child->has_ended = true; /* or is about to */
+        child->has_ended = true; /* or will at once */
         run_child_reap(child);
     }
     return true;
@@ -316,9 +317,9 @@ void run_child_signal(struct run_child *child, int number)
         child->has_told = access(child->error_file, F_OK) == 0;
     }
     if (child->pid > 0) {
-        (void)kill(-child->pid, number); /* until it is reaped the number is its group's */
+        (void)kill(-child->pid, number); /* until it is reaped, nobody else gets this number */
     }
-    /* What is stopped heeds nothing before it goes on. */
+    /* A stopped process acts on no signal before SIGCONT. */
     if (child->pid > 0 && number != SIGKILL && !is_passed) {
         (void)kill(-child->pid, SIGCONT);
     }
@@ -334,7 +335,7 @@ void run_child_reap(struct run_child *child)
     }
     close_all(&child->report, 1);
     child->report = -1;
-    int flags = child->has_ended ? 0 : WNOHANG; /* what does not end is left to the kernel */
+    int flags = child->has_ended ? 0 : WNOHANG; /* nobody waits for a process that does not end */
     while (child->pid > 0 && waitpid(child->pid, NULL, flags) < 0 && errno == EINTR) {
     }
     child->pid = 0;
@@ -342,7 +343,7 @@ void run_child_reap(struct run_child *child)
 
 /* ---- errors -----------------------------------------------------------------------------------*/
 
-/* The error file, open to be read; -1: there is none, or problem says why it is of no use. */
+/* Opens the error file for reading; -1: there is none, or problem says why it cannot be used. */
 static int open_error_file(const char *path, int64_t *out_written_ns,
                            char problem[CLI_PROBLEM_BYTES_MAX])
 {
@@ -374,8 +375,8 @@ static size_t read_bytes(int fd, char *text, size_t room)
     return count;
 }
 
-/* The file is longer than text, which has its beginning: the rest is read piece by piece, and the
- * long strings in it are cut. */
+/* Reads a file whose beginning is text.  It reads the rest piece by piece, and cuts long
+ * strings. */
 static bool read_long(int fd, const char *text, size_t bytes, struct run_error *out_error,
                       char problem[CLI_PROBLEM_BYTES_MAX])
 {
@@ -408,7 +409,7 @@ static bool read_error(const struct run_child *child, struct run_error *out_erro
     if (fd < 0) {
         return false;
     }
-    char *text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more: so too much is seen to be */
+    char *text = malloc(RUN_FILE_BYTES_MAX + 1); /* one more, to see that the file is longer */
     if (text == NULL) {
         (void)snprintf(problem, CLI_PROBLEM_BYTES_MAX, "no memory");
     } else {

@@ -16,8 +16,8 @@
 enum run_stream_number { RUN_STDOUT, RUN_STDERR, RUN_STREAMS };
 
 struct run_stream {
-    int fd;          /* what it says; -1: nobody can say more */
-    int file;        /* where all of it goes; -1: it could not be kept any more */
+    int fd;          /* its output; -1: nobody can write to it any more */
+    int file;        /* the file with all of it; -1: writing failed */
     int file_errno;  /* why */
     uint64_t unkept; /* bytes that are not in the file */
     struct run_output output;
@@ -26,13 +26,13 @@ struct run_stream {
 
 struct run_child {
     pid_t pid;  /* also of its process group; 0: there is none */
-    int report; /* where it says why it could not become the program; -1: that is known */
+    int report; /* where it says why it could not start the program; -1: that is known */
     bool has_ended;
-    bool is_asked;                      /* to end, before it did so by itself */
-    bool has_told;                      /* ... and had its error file written by then */
+    bool is_asked;                      /* to end, before it ended by itself */
+    bool has_told;                      /* ... and its error file was there by then */
     int64_t began_wall_ns;              /* when it was started */
-    enum run_stream_number last_stream; /* on which it spoke last */
-    uint64_t kills_before;              /* for want of memory, in its control group */
+    enum run_stream_number last_stream; /* on which it wrote last */
+    uint64_t kills_before;              /* memory kills in its control group, until it started */
     char folder[RUN_PATH_BYTES_MAX];
     char error_file[RUN_PATH_BYTES_MAX + 16];
     struct run_stream streams[RUN_STREAMS];
@@ -47,8 +47,8 @@ struct run_environment {
 };
 void run_environment_set(struct run_environment *environment, const char *name, const char *format,
                          ...) BUS_PRINTF(3, 4);
-/* The environment of this process, with what environment says in place of the same names; NULL: no
- * memory.  The array alone is the caller's to free. */
+/* The environment of this process, in which environment replaces or adds names; NULL: no memory.
+ * The caller frees the array alone. */
 char **run_environment_make(const struct run_environment *environment);
 
 void run_child_init(struct run_child *child);
@@ -62,32 +62,33 @@ struct run_start {
     bool has_input;       /* it reads what we would read; else /dev/null */
     const sigset_t *mask; /* the signals to block in it */
 };
-/* In a process group of its own; killed when the calling thread ends.  0: on its way, and not
- * waited for; child->report becomes readable when run_child_hear() has more to say.  Else why it
- * did not start: an errno. */
+/* Starts the program in a process group of its own.  The kernel kills it when the calling thread
+ * ends. 0: it is about to start, and child->report becomes readable when run_child_hear() can tell
+ * how that went.  Otherwise why it did not start: an errno. */
 int run_child_start(struct run_child *child, const struct run_start *start);
-/* Whether it is known how that went; 0 then, or the errno.  What did not start is reaped. */
+/* Whether it is known how the start went: *out_reason is 0, or an errno.  A program that did not
+ * start is reaped. */
 bool run_child_hear(struct run_child *child, int *out_reason);
 
-/* Whether it has ended, and how, once it is known to have started; it stays there, so that its
- * group's number is not given away. */
+/* Whether it has ended, and how; call it once it is known to have started.  The process is not
+ * reaped, so nobody else gets the number of its group. */
 bool run_child_has_ended(struct run_child *child, int *out_wait_status);
 
 void run_child_signal(struct run_child *child, int number); /* its whole group */
-void run_child_reap(struct run_child *child); /* what it still says is not heard any more */
+void run_child_reap(struct run_child *child);               /* what it still writes is lost */
 
-/* Takes in what a stream has, limit bytes at most.  False: nothing was there. */
+/* Reads at most limit bytes of a stream.  False: nothing was there. */
 bool run_child_read(struct run_child *child, enum run_stream_number number, size_t limit);
 size_t run_child_unread(const struct run_child *child, enum run_stream_number number);
-bool run_child_is_quiet(const struct run_child *child); /* nobody can say more */
+bool run_child_is_quiet(const struct run_child *child); /* nobody writes to its output */
 
-/* The error that its end is: by its error file, or else by how it ended.  errno_or_status: of
- * run_child_start(), or of run_child_has_ended(). */
+/* Makes the error of its end: from its error file, or else from how it ended.  errno_or_status
+ * comes from run_child_start() or from run_child_has_ended(). */
 void run_child_error(struct run_child *child, const char *program, bool is_started,
                      int errno_or_status, struct run_error *out_error);
 
-/* The error of its error file, if it ended, or was asked to, with the file written: what it writes
- * after that follows from the request.  False: there is none. */
+/* Makes the error of its error file, if the file was there when the program ended or was asked to
+ * end. A later file follows from the request.  False: there is none. */
 bool run_child_told(struct run_child *child, struct run_error *out_error);
 
 #endif

@@ -13,10 +13,10 @@ enum {
     CODE_SIGNAL_BASE = 128,   /* as a shell says that a signal ended it */
     STATUS_NOT_STARTED = 126, /* as a shell: it cannot be executed */
     STATUS_NOT_FOUND = 127,   /* there is no such program */
-    TOLD_TIMES = 10,          /* in the time that a copy may stand still */
+    TOLD_TIMES = 10,          /* a copy is reported to move, in the time that it may stand still */
 };
 
-/* What happens to one copy. */
+/* The steps of the table: what happens to one copy. */
 enum step {
     STEP_BEGIN,
     STEP_STARTED,
@@ -29,18 +29,18 @@ enum step {
     STEP_COUNT,
 };
 
-/* What is done about it. */
+/* The acts of the table: what is done about it. */
 enum act {
     ACT_NOTHING,
     ACT_START,
     ACT_RUN,    /* it is to move from here on */
     ACT_ASK,    /* it and its group to end */
     ACT_FORCE,  /* the same, by SIGKILL */
-    ACT_END,    /* speaks of its end, and sweeps */
-    ACT_FAIL,   /* speaks of what could not be started */
-    ACT_SKIP,   /* speaks of what was never started */
-    ACT_STUCK,  /* speaks of what does not end */
-    ACT_FINISH, /* what is left of the group goes, and the copy is reaped */
+    ACT_END,    /* reports its end, and sweeps */
+    ACT_FAIL,   /* reports that it could not be started */
+    ACT_SKIP,   /* reports that it was never started */
+    ACT_STUCK,  /* reports that it does not end */
+    ACT_FINISH, /* kills the rest of the group, and reaps the copy */
 };
 
 struct move {
@@ -148,7 +148,7 @@ static int status_of(enum run_how how, int number)
     return WIFSIGNALED(number) ? CODE_SIGNAL_BASE + WTERMSIG(number) : WEXITSTATUS(number);
 }
 
-/* Once for each copy, whatever else becomes of it. */
+/* Reports a copy, once. */
 static void report(struct work *work, unsigned index, enum run_how how, int number)
 {
     struct run_core *core = work->core;
@@ -165,7 +165,7 @@ static void report(struct work *work, unsigned index, enum run_how how, int numb
     work->effects->items[work->effects->count - 1].how = how;
 }
 
-/* As the cause has it for which it was stopped; how, if it ended by itself. */
+/* Reports a copy by the cause for which it was stopped, or by how if it ended by itself. */
 static void report_by_cause(struct work *work, unsigned index, enum run_how how, int number)
 {
     static const enum run_how of_cause[] = {
@@ -268,7 +268,7 @@ static void stop(struct work *work, unsigned index, enum run_cause cause)
 
 /* ---- all of them ------------------------------------------------------------------------------*/
 
-/* Asked a second time: nothing is waited for. */
+/* A second request to end: kills all that runs. */
 static void end_at_once(struct work *work)
 {
     for (unsigned i = 0; i < work->core->rules.copies; i++) {
@@ -398,7 +398,7 @@ int64_t run_core_due_ms(const struct run_core *core)
     int64_t due_ms = RUN_NEVER;
     for (unsigned i = 0; i < core->rules.copies && !core->is_over; i++) {
         int64_t copy_ms = copy_due_ms(core, &core->copies[i]);
-        /* What is stopped for the time already waits for its own deadline. */
+        /* A copy that was stopped because of the time has a deadline of its own. */
         bool is_live =
             core->copies[i].state <= RUN_RUNNING && core->copies[i].cause == RUN_CAUSE_NONE;
         if (is_live && core->rules.until_ms < copy_ms) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* run_core.h -- what errbus run decides: pure.
  *
- * Copies of a program are started, told to stop, killed, and each is spoken of once.  What happens
- * comes in as events, with the time; what is to be done goes out as effects, to be carried out in
- * their order.  No clock, process, signal or socket is known here.
+ * Copies of a program are started, told to stop and killed, and the end of each is reported once.
+ * Events come in with the time.  Effects go out, and are carried out in their order.  No clock,
+ * process, signal or socket is known here.
  *
  * A copy's way, in the table of run_core.c:
  *
@@ -11,16 +11,15 @@
  *                           |                    |  stops
  *                           +------stops----> STOPPING --grace is over--> KILLED
  *
- * SWEEPING: the program has ended, and what it left in its process group is asked to go, for as
- * long as it holds the output and for the grace at most.
+ * SWEEPING: the program has ended.  The rest of its process group is asked to end, and may hold the
+ * output for the grace at most.
  *
- * The first cause for which a copy is stopped stands.  Its end is spoken of once, when the cause
- * calls for it: what takes too long is reported at once, for others wait for it; any other end when
- * it has come.
+ * The first cause for which a copy is stopped stands.  A copy that takes too long is reported at
+ * once, because others wait for it.  Any other copy is reported when it has ended.
  *
- * Whether a copy stalls is for the broker to see, which also knows of what the program itself says
- * to it.  It is told that a copy moves when that has said something: at once, and then ten times in
- * the time that it may stand still, at most. */
+ * The broker decides whether a copy stalls, because it also hears what the program itself tells it.
+ * When a copy writes something, the broker is told that it moves: at once, and then at most ten
+ * times in the time that the copy may stand still. */
 #ifndef CLIENTS_RUN_CORE_H
 #define CLIENTS_RUN_CORE_H
 
@@ -30,7 +29,8 @@
 
 #define RUN_COPIES_MAX 128
 #define RUN_NEVER INT64_MAX /* as a time */
-/* What SIGKILL did not end by then stands still in the kernel, and is waited for no longer. */
+/* A process that SIGKILL did not end by then hangs in the kernel.  Nobody waits for it any
+ * longer. */
 #define RUN_KILL_WAIT_MS INT64_C(5000)
 
 enum run_event_kind {
@@ -42,7 +42,7 @@ enum run_event_kind {
     RUN_EVENT_QUIET,       /* copy: nobody can write to its output any more */
     RUN_EVENT_OVER,        /* copy: its party is over; number: exit code for that */
     RUN_EVENT_SIGNAL,      /* we are asked to end; number: of the signal */
-    RUN_EVENT_PASS,        /* a signal that is meant for the program alone; number */
+    RUN_EVENT_PASS,        /* a signal for the program alone; number */
     RUN_EVENT_TIME,        /* time has passed */
 };
 
@@ -62,7 +62,7 @@ enum run_effect_kind {
     RUN_EFFECT_EXIT,   /* number: exit code; the last effect */
 };
 
-/* How a copy ended; on the bus each is said in a way of its own. */
+/* How a copy ended.  The bus is told of each in its own way. */
 enum run_how {
     RUN_COMPLETED,   /* well */
     RUN_FAILED,      /* number: wait status */
@@ -89,11 +89,11 @@ struct run_effects {
 
 enum run_state {
     RUN_WAITING,  /* not told to begin yet */
-    RUN_STARTING, /* START was given; whether it can is not known yet */
+    RUN_STARTING, /* START was given, and its result is not known yet */
     RUN_RUNNING,
     RUN_STOPPING, /* asked to end */
     RUN_KILLED,   /* forced to */
-    RUN_SWEEPING, /* has ended; the rest of its group is asked to */
+    RUN_SWEEPING, /* it has ended, and the rest of its group is asked to end */
     RUN_DONE,
     RUN_STATE_COUNT,
 };
@@ -110,7 +110,7 @@ struct run_copy {
     enum run_cause cause; /* why it was stopped; the first stands */
     int code;             /* RUN_CAUSE_OVER: the exit code for that */
     int64_t due_ms;       /* of STOPPING, KILLED, SWEEPING */
-    int64_t told_ms;      /* RUNNING: when it was told last that it moves */
+    int64_t told_ms;      /* RUNNING: when its last move was reported */
     bool has_moved;       /* since then */
     bool is_quiet;
     bool is_reported;
@@ -128,13 +128,13 @@ struct run_core {
     struct run_copy copies[RUN_COPIES_MAX];
     int asked;  /* the signal that asked us to end; 0: none */
     int code;   /* the exit code; the first that is not 0 stands */
-    int status; /* of the program whose end that was, as a shell has it; 0: it was none's */
+    int status; /* the status of that program, as a shell has it; 0: code is of no program */
     bool is_over;
 };
 
 void run_core_init(struct run_core *core, const struct run_rules *rules);
 
-/* Events that make no sense now change nothing.  effects is emptied first. */
+/* Takes one event.  An event that cannot happen now changes nothing.  Empties effects first. */
 void run_core_step(struct run_core *core, const struct run_event *event,
                    struct run_effects *effects);
 

@@ -58,7 +58,7 @@ void run_error_signal_name(int number, char text[RUN_SIGNAL_BYTES_MAX])
 
 /* ---- ends -------------------------------------------------------------------------------------*/
 
-/* What an end is called, and what follows from it. */
+/* The type and the other fields that follow from an end. */
 struct judgement {
     const char *type;
     int64_t code;
@@ -72,7 +72,8 @@ bool run_error_is_good(const struct run_end *end)
            WEXITSTATUS(end->wait_status) == 0;
 }
 
-/* The kernel kills by SIGKILL; a shell between us and the program makes 137 of it. */
+/* Whether the program died for want of memory.  The kernel kills by SIGKILL, and a shell between us
+ * and the program turns that into status 137. */
 static bool is_memory(const struct run_end *end)
 {
     bool is_killed = WIFSIGNALED(end->wait_status) && WTERMSIG(end->wait_status) == SIGKILL;
@@ -81,7 +82,8 @@ static bool is_memory(const struct run_end *end)
     return end->is_out_of_memory && (is_killed || is_told);
 }
 
-/* What is short now may be there later; a file that cannot be run stays so. */
+/* Whether a later start may succeed: a lack of something may pass, a file that cannot be run may
+ * not. */
 static bool is_passing(int start_errno)
 {
     return start_errno == EAGAIN || start_errno == ENOMEM || start_errno == EMFILE ||
@@ -146,15 +148,16 @@ static void judge(const struct run_end *end, struct judgement *judgement)
 
 /* ---- what the program said last ---------------------------------------------------------------*/
 
-/* The end of what it said as text: bytes that are no text become '?', or they would end it. */
+/* The end of its standard error as text.  A byte that is no text becomes '?': it would end the
+ * text. */
 struct said {
     char text[RUN_SEEN_BYTES_MAX + 1];
     size_t bytes;
     struct run_trace trace;
-    char rest[RUN_SEEN_BYTES_MAX + 1]; /* what stands behind the trace, without lines of a trace */
+    char rest[RUN_SEEN_BYTES_MAX + 1]; /* the text behind the trace, without lines of a trace */
     size_t rest_bytes;
-    bool is_stripped; /* there were such */
-    bool is_cut;      /* ... and without its beginning */
+    bool is_stripped; /* lines of a trace were removed */
+    bool is_cut;      /* its beginning is missing */
 };
 
 static void copy_text(const char *from, size_t bytes, char *text)
@@ -167,8 +170,8 @@ static void copy_text(const char *from, size_t bytes, char *text)
     text[bytes] = '\0';
 }
 
-/* How much of the front goes for the rest to have room in a message: up to the beginning of a
- * character, and of a line if that loses no more than half. */
+/* How many bytes to cut at the front, so that the rest has room in a message.  The rest begins with
+ * a whole character; and with a whole line, if that loses at most half. */
 static size_t cut_front(const char *text, size_t bytes, size_t most)
 {
     if (bytes <= most) {
@@ -194,7 +197,7 @@ static void read_said(const struct run_end *end, struct said *said)
 {
     size_t bytes = end->tail != NULL ? end->tail_bytes : 0;
     size_t skip = bytes > RUN_SEEN_BYTES_MAX ? bytes - RUN_SEEN_BYTES_MAX : 0;
-    bool is_begun = end->said_bytes > bytes - skip; /* so its first line is not whole */
+    bool is_begun = end->said_bytes > bytes - skip; /* then its first line is not whole */
     const char *newline =
         is_begun && bytes > 0 ? memchr(end->tail + skip, '\n', (bytes - skip) / 2) : NULL;
     skip = newline != NULL ? (size_t)(newline - end->tail) + 1 : skip;
@@ -216,7 +219,7 @@ static void read_said(const struct run_end *end, struct said *said)
     }
 }
 
-/* ": ValueError: no data": what the trace says that happened. */
+/* Appends ": ValueError: no data", the line of the trace that says what happened. */
 static void put_what(const struct said *said, char *text, size_t room)
 {
     const struct run_part *what = &said->trace.what;
@@ -232,7 +235,8 @@ static void put_what(const struct said *said, char *text, size_t room)
                    said->text + cause->at);
 }
 
-/* The sentence, the line of a trace that says what happened, and what stands behind that trace. */
+/* Makes the message: the sentence, the line of a trace that says what happened, and the text behind
+ * that trace. */
 static struct bus_error *make_error(const struct run_end *end, const struct judgement *judgement,
                                     const struct said *said)
 {
@@ -256,12 +260,12 @@ static void set_trace(const struct said *said, struct bus_error *error)
     char text[RUN_SEEN_BYTES_MAX + 1];
     struct run_part part = said->trace.whole;
     if (said->trace.end == 0 && said->is_stripped) {
-        part = (struct run_part){.bytes = said->bytes}; /* in which form is not known */
+        part = (struct run_part){.bytes = said->bytes}; /* its form is not known */
     }
     if (part.bytes > 0) {
         memcpy(text, said->text + part.at, part.bytes);
         text[part.bytes] = '\0';
-        (void)bus_error_set_stacktrace(error, text); /* or without */
+        (void)bus_error_set_stacktrace(error, text); /* without memory there is none */
     }
 }
 
@@ -291,7 +295,7 @@ struct bus_error *run_error_of_end(const struct run_end *end)
 
 /* ---- times ------------------------------------------------------------------------------------*/
 
-/* Digits of a field of fixed width. */
+/* Reads a field of count digits. */
 static bool read_digits(const char **at, int count, int least, int most, int *out_number)
 {
     int number = 0;
@@ -316,7 +320,7 @@ static bool read_char(const char **at, const char *any)
     return true;
 }
 
-/* A point and digits, as many as there are; those behind the ninth are less than a nanosecond. */
+/* Reads a point and digits.  Digits behind the ninth are less than a nanosecond. */
 static bool read_fraction(const char **at, int64_t *out_ns)
 {
     int64_t unit = SECOND_NS / 10;
@@ -332,7 +336,7 @@ static bool read_fraction(const char **at, int64_t *out_ns)
     return *at > first;
 }
 
-/* "Z", or how far ahead of UTC its clock is: +hh:mm. */
+/* Reads "Z", or the offset from UTC: +hh:mm. */
 static bool read_zone(const char **at, int64_t *out_seconds)
 {
     int hours = 0;
@@ -398,7 +402,7 @@ static bool complain(char problem[CLI_PROBLEM_BYTES_MAX], const char *key, const
     return false;
 }
 
-/* A member that is there is of its kind and may be set. */
+/* Sets a text, if the object has this member.  False: it has another kind, or may not be set. */
 static bool set_text(const struct cli_json *object, const char *key, struct bus_error *error,
                      enum bus_err (*set)(struct bus_error *error, const char *text),
                      char problem[CLI_PROBLEM_BYTES_MAX])
@@ -441,7 +445,7 @@ static bool set_recoverable(const struct cli_json *object, struct bus_error *err
     return true;
 }
 
-/* Causes of an error as they are made, to be let go of. */
+/* The causes of an error that is made, each with a reference. */
 struct causes {
     struct bus_error *errors[RUN_CAUSES_MAX];
     size_t count;
@@ -501,7 +505,7 @@ static bool add_blame(struct bus_error *error, const char *party,
     return err != BUS_EINVAL || complain(problem, "blames", "has an item that is not a party");
 }
 
-/* One alone, or all of them. */
+/* Adds "blame", or all "blames". */
 static bool add_blames(const struct cli_json *object, struct bus_error *error,
                        char problem[CLI_PROBLEM_BYTES_MAX])
 {
@@ -552,7 +556,7 @@ static bool make_own(const struct cli_json *object, int depth, struct bus_error 
     }
     error = bus_error_new(type, causes.count > 0 ? causes.errors[0] : NULL, "%s", message);
     for (size_t i = 1; i < causes.count; i++) {
-        (void)bus_error_add_cause(error, causes.errors[i]); /* as many as one may have */
+        (void)bus_error_add_cause(error, causes.errors[i]); /* the count is within the limit */
     }
     is_made = fill_own(object, error, problem);
 done:
@@ -586,7 +590,8 @@ static bool read_own(const struct cli_json *object, struct run_error *out_error,
 
 /* ---- the elastic launcher's form --------------------------------------------------------------*/
 
-/* Seconds since the epoch, as text or number; what is neither, or absurd, is unknown. */
+/* Reads seconds since the epoch, as text or number.  Any other value, or an absurd time, is
+ * unknown. */
 static int64_t launcher_time(const struct cli_json *object)
 {
     int64_t seconds = 0;
@@ -599,7 +604,7 @@ static int64_t launcher_time(const struct cli_json *object)
     return seconds > 0 && seconds <= EPOCH_SECONDS_MAX ? seconds * SECOND_NS : 0;
 }
 
-/* The name of an exception that stands before ": "; false: there is none. */
+/* Reads the name of an exception before ": "; false: there is none. */
 static bool exception_type(const char *message, char type[BUS_NAME_BYTES_MAX + 1])
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
@@ -647,7 +652,8 @@ static bool read_launcher(const struct cli_json *object, struct run_error *out_e
     return true;
 }
 
-/* A file system may count time in steps of some milliseconds. */
+/* Whether the program ran at this time.  A file system may count time in steps of some
+ * milliseconds. */
 static bool is_while_running(int64_t at_ns, uint64_t uncertainty_ns, const struct run_times *times)
 {
     int64_t slack_ns = FILE_TICK_NS + (int64_t)uncertainty_ns;
@@ -662,7 +668,7 @@ void run_error_date(struct run_error *error, const struct run_times *times)
     bool is_written = is_while_running(written_ns, 0, times);
     bool is_own = at_ns > 0 && is_while_running(at_ns, uncertainty_ns, times);
     if (is_own && is_written && at_ns > written_ns + FILE_TICK_NS) {
-        is_own = false; /* nobody writes of what is to come */
+        is_own = false; /* it is later than the file */
     }
     if (is_own && uncertainty_ns > 0) { /* the second in which it occurred */
         bool is_same = is_written && written_ns < at_ns + (int64_t)uncertainty_ns;
@@ -681,14 +687,14 @@ void run_error_date(struct run_error *error, const struct run_times *times)
     error->uncertainty_ns = uncertainty_ns;
 }
 
-/* What there is of an error whose file broke off: at least its type, or its message. */
+/* Completes an error whose file broke off: it has at least its type or its message. */
 static void complete(struct cli_json *object)
 {
     static const char torn[] = "its error file breaks off";
     char text[TORN_BYTES_MAX];
     const char *message = cli_json_find_text(object, "message");
     if (message == NULL && (cli_json_has(object, "message") || !cli_json_has(object, "type"))) {
-        return; /* of the launcher, or of no form */
+        return; /* the launcher's form, or none */
     }
     (void)snprintf(text, sizeof text, "%.*s%s%s%s", TORN_BYTES_MAX - 64,
                    message != NULL ? message : "", message != NULL ? " (" : "", torn,
@@ -713,7 +719,7 @@ bool run_error_of_json(const char *text, size_t bytes, bool is_torn, struct run_
     return is_read;
 }
 
-/* What can be saved of it; problem stays where nothing can. */
+/* Makes an error of what can be saved of the file.  False: nothing can, and problem stays. */
 static bool save(const char *text, size_t bytes, struct run_error *out_error)
 {
     char other[CLI_PROBLEM_BYTES_MAX];
@@ -723,7 +729,7 @@ static bool save(const char *text, size_t bytes, struct run_error *out_error)
     if (json == NULL) {
         return false;
     }
-    (void)run_json_feed(json, text, bytes); /* what has no room is left out, which makes it torn */
+    (void)run_json_feed(json, text, bytes); /* without room the text counts as torn */
     const char *saved = run_json_finish(json, &left, &is_torn);
     bool is_saved = is_torn && run_error_of_json(saved, left, true, out_error, other);
     run_json_free(&json);

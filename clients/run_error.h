@@ -3,28 +3,30 @@
  *
  * An error file is one JSON object, in one of two forms.
  *
- * Ours has a "type".  It is what errbus prints of an error, and what is missing is unknown:
+ * Our own form has a "type".  It is the form in which errbus prints an error.  A missing member is
+ * unknown:
  *
  *   {"type": "app.disk_full", "message": "...", "stacktrace": "...", "code": 28,
  *    "recoverable": true, "retry_after_ms": 500, "blame": "alice",
  *    "blames": ["alice", "bob"], "occurred_at": "2026-11-21T06:16:24.5Z",
  *    "cause": {...}, "causes": [{...}, ...]}
  *
- * type and message are texts and must be there; recoverable is a boolean or null; code and
- * retry_after_ms are whole numbers; occurred_at is a time of RFC 3339, by the program's clock;
- * cause is an object of this form, causes an array of them, and if both are there, causes is taken;
- * blame is a party, blames an array of them, likewise.
- * Other members are ignored, so a line that errbus printed may be used as it is.
+ * type and message are texts, and must be there.  recoverable is a boolean or null.  code and
+ * retry_after_ms are whole numbers.  occurred_at is a time of RFC 3339, by the program's clock.
+ * cause is an object of this form, and causes is an array of them.  blame is a party, and blames is
+ * an array of them.  If both members of a pair are there, the array counts.  Other members are
+ * ignored, so a line that errbus printed may be used as it is.
  *
- * The other is that of PyTorch's elastic launcher (torch.distributed.elastic, the file named by
- * TORCHELASTIC_ERROR_FILE).  Its "message" is an object with a "message" ("TYPE: what happened"),
- * perhaps an "errorCode", and "extraInfo" with "py_callstack" and "timestamp", seconds since the
- * epoch as text or number; or it is a text, with a "timestamp" beside it.
+ * The other form is that of PyTorch's elastic launcher (torch.distributed.elastic, the file named
+ * by TORCHELASTIC_ERROR_FILE).  Its "message" is a text with a "timestamp" beside it, or an object
+ * with these members: "message" ("TYPE: what happened"), perhaps "errorCode", and "extraInfo" with
+ * "py_callstack" and "timestamp".  A timestamp is in seconds since the epoch, as text or number.
  *
- * Of a file above RUN_FILE_BYTES_MAX, long texts are cut in their middle; all else stays.  Of one
- * that breaks off, what is there counts, and the message says so.
+ * In a file above RUN_FILE_BYTES_MAX, long texts are cut in their middle, and all else stays.  If a
+ * file breaks off, the part that is there counts, and the message says so.
  *
- * A file that is neither is no error, but a problem that is said beside how the program ended. */
+ * A file of neither form is no error.  Then the error of the program's end says what is wrong with
+ * the file. */
 #ifndef CLIENTS_RUN_ERROR_H
 #define CLIENTS_RUN_ERROR_H
 
@@ -38,10 +40,10 @@
 #define RUN_FILE_BYTES_MAX ((size_t)1024 * 1024) /* of an error file: above, its texts are cut */
 #define RUN_CAUSES_DEPTH_MAX 16                  /* of causes in it, one below the other */
 #define RUN_CAUSES_MAX 16                        /* of one error in it */
-/* Of what the program said last, inline: with the sentence before it within the 4096 bytes of a
- * message, so that nothing is cut a second time. */
+/* How much of the end of its output stands in a message.  With the sentence before it, it is within
+ * the 4096 bytes of a message, so nothing is cut a second time. */
 #define RUN_TAIL_BYTES_MAX 3000
-/* Of what the program said last: so much is searched for a trace. */
+/* How much of the end of its output is searched for a trace. */
 #define RUN_SEEN_BYTES_MAX ((size_t)32 * 1024)
 
 /* Types of errors that speak of a program's end. */
@@ -69,7 +71,7 @@ struct run_error {
     bool is_of_file;         /* not of the end itself */
 };
 
-/* Reads the error that a whole file is, or what run_json.h made of it.  is_torn: it broke off. */
+/* Makes an error of a whole file, or of what run_json.h made of it.  is_torn: it broke off. */
 bool run_error_of_json(const char *text, size_t bytes, bool is_torn, struct run_error *out_error,
                        char problem[CLI_PROBLEM_BYTES_MAX]);
 
@@ -80,18 +82,21 @@ struct run_times {
     int64_t now_ns;
 };
 
-/* It started, and exited with 0. */
+/* Whether it started, and exited with 0. */
 bool run_error_is_good(const struct run_end *end);
 
-/* The error that an end is, with what the program said last; NULL: run_error_is_good().  If that
- * has a trace, the message has the line of it that says what happened, and what was said after it;
- * the trace is the stacktrace.  Otherwise the message has the end of what was said, without lines
- * that look like part of a trace.  If there are any, all of it is the stacktrace.  Its code
- * is the exit status; a signal's number, negative; or what a shell gives for what it cannot start,
- * 127 if it is missing, else 126. */
+/* Makes the error of an end, with the end of the program's output; NULL: run_error_is_good().
+ *
+ * If the output has a trace, that is the stacktrace.  The message has the line of the trace that
+ * says what happened, and the text behind the trace.  Without a trace, the message has the end of
+ * the output, without lines that look like part of a trace.  If there are such lines, all of it is
+ * the stacktrace.
+ *
+ * The code is the exit status, or a signal's number, negative.  For a program that cannot be
+ * started it is that of a shell: 127 if it is missing, else 126. */
 struct bus_error *run_error_of_end(const struct run_end *end);
 
-/* The error that an error file is.  False: problem is why it is none. */
+/* Makes the error of an error file.  False: problem says why it is none. */
 bool run_error_of_file(const char *text, size_t bytes, struct run_error *out_error,
                        char problem[CLI_PROBLEM_BYTES_MAX]);
 

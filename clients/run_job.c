@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    NEWS_FIRST_MS = 3000, /* a wait that takes no longer needs no words */
+    NEWS_FIRST_MS = 3000, /* a shorter wait needs no message */
     NEWS_NEXT_MS = 30000,
     NEWS_ANSWER_MS = 1000,
 };
@@ -22,7 +22,7 @@ static uint32_t number_of(int64_t wish, uint32_t otherwise)
     return wish <= UINT32_MAX ? (uint32_t)wish : UINT32_MAX; /* too many, both */
 }
 
-/* Where the copies here can be enough, they are all: nobody else is waited for. */
+/* Creates the job.  If the copies here can be enough, the job does not wait for others. */
 static int create(struct run *run, struct bus_admin *admin)
 {
     struct bus_job_options options;
@@ -43,7 +43,7 @@ static int create(struct run *run, struct bus_admin *admin)
     return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 
-/* The tap is there before the first attempt, so none of its ends is missed. */
+/* Opens the tap before the first attempt, so that it misses no end. */
 static int follow(struct run *run)
 {
     struct bus_tap_options options;
@@ -56,7 +56,7 @@ static int follow(struct run *run)
     return cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
 }
 
-/* The job as it is now; NULL: there is none yet. */
+/* Reads the job; NULL: there is none yet. */
 static int look_at_job(struct run *run, struct bus_job **out_job)
 {
     struct bus_admin *admin = NULL;
@@ -68,7 +68,7 @@ static int look_at_job(struct run *run, struct bus_job **out_job)
     }
     if (result == CLI_OK &&
         bus_admin_job_get(admin, run->job, cli_open_ms(&run->cli), out_job, NULL) != BUS_OK) {
-        *out_job = NULL; /* there is none yet; or joining says what is wrong */
+        *out_job = NULL; /* joining will say what is wrong */
     }
     bus_admin_close(&admin);
     return result;
@@ -103,7 +103,7 @@ void run_job_finish(struct run *run)
 
 /* ---- places -----------------------------------------------------------------------------------*/
 
-/* "alice, bob": who waits for a place. */
+/* Writes "alice, bob": the parties that wait for a place.  Returns how many there are. */
 static unsigned list_waiting(const struct bus_job *job, char *names, size_t room)
 {
     const struct bus_job_info *info = bus_job_info(job);
@@ -122,7 +122,7 @@ static unsigned list_waiting(const struct bus_job *job, char *names, size_t room
     return count;
 }
 
-/* What the members of the job wait for. */
+/* Says what the members of the job wait for. */
 static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_NEWS_BYTES_MAX])
 {
     char names[RUN_NEWS_BYTES_MAX / 2] = "";
@@ -146,7 +146,8 @@ static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_
     }
 }
 
-/* Asks the broker.  False: it does not say, for which its parties have a bound of their own. */
+/* Asks the broker what the job waits for.  False: it does not answer; the wait has its own
+ * bound. */
 static bool ask_for_news(struct run_member *member, int64_t since_ms)
 {
     struct bus_admin_options options;
@@ -166,7 +167,8 @@ static bool ask_for_news(struct run_member *member, int64_t since_ms)
     return is_known;
 }
 
-/* A pipe has room for a word of each, and of those whose wait was ended before it was read. */
+/* The pipe has room for a word of each member, also of members whose wait was ended before the word
+ * was read. */
 static void say_word(const struct run_member *member, bool is_waiting)
 {
     const struct run_word word = {
@@ -175,7 +177,8 @@ static void say_word(const struct run_member *member, bool is_waiting)
     (void)written;
 }
 
-/* One thread of those that wait says what for: after some seconds, and then now and then. */
+/* Waits for the member's place.  One of the waiting threads also says what they wait for: after
+ * some seconds, and then from time to time. */
 static void *wait_for_place(void *arg)
 {
     struct run_member *member = arg;
@@ -212,7 +215,7 @@ void run_job_end_wait(struct run_member *member)
 {
     if (member->has_waiter) {
         bus_stop(member->bus);
-        (void)pthread_join(member->waiter, NULL); /* ours, and joined once */
+        (void)pthread_join(member->waiter, NULL); /* it cannot fail */
         member->has_waiter = false;
     }
 }
@@ -239,7 +242,7 @@ bool run_job_has_next(struct run *run, int *code)
             return false;
         }
     }
-    *code = *code == CLI_OK ? cli_exit_of(err) : *code; /* it is not known to have ended well */
+    *code = *code == CLI_OK ? cli_exit_of(err) : *code; /* nobody knows whether it ended well */
     return false;
 }
 

@@ -11,15 +11,15 @@ enum { MARK_BYTES_MAX = 64 };
 struct run_json {
     char out[RUN_JSON_BYTES_MAX];
     size_t count;
-    size_t safe;                   /* up to here, all that is begun but containers is complete */
-    char open[RUN_JSON_DEPTH_MAX]; /* what closes the containers that are open */
+    size_t safe;                   /* up to here, everything but the containers is complete */
+    char open[RUN_JSON_DEPTH_MAX]; /* the characters that close the open containers */
     size_t depth;
     bool is_key;    /* a string that begins now is a key */
     bool is_full;   /* no more is taken */
     bool is_string; /* within one */
     bool is_escape; /* the next byte belongs to an escape */
-    size_t digits;  /* of \u that are still to come */
-    size_t unit;    /* in out: where the character begins that is written now */
+    size_t digits;  /* digits of \u that are still to come */
+    size_t unit;    /* in out: where the current character begins */
     size_t string;  /* in out: where the string begins */
     size_t left_out;
     char tail[2 * RUN_JSON_STRING_MAX]; /* the end of what was left out */
@@ -37,7 +37,7 @@ void run_json_free(struct run_json **json)
     *json = NULL;
 }
 
-/* Room for what closes all is kept. */
+/* Writes bytes if there is room.  Room for all closing characters is kept. */
 static void put(struct run_json *json, const char *bytes, size_t count)
 {
     size_t kept = RUN_JSON_DEPTH_MAX + RUN_JSON_STRING_MAX + 2 * MARK_BYTES_MAX;
@@ -49,7 +49,7 @@ static void put(struct run_json *json, const char *bytes, size_t count)
     json->count += count;
 }
 
-/* What must fit: room is kept for it. */
+/* Writes closing characters, for which room is kept. */
 static void put_last(struct run_json *json, const char *bytes, size_t count)
 {
     memcpy(json->out + json->count, bytes, count);
@@ -68,8 +68,8 @@ static void keep_tail(struct run_json *json, char byte)
     json->left_out += 1;
 }
 
-/* Where a line begins in the tail: behind an escape that is a newline.  An odd number of
- * backslashes makes it one. */
+/* Finds the beginning of a line in the tail, behind a \n.  An odd number of backslashes makes it an
+ * escape. */
 static size_t find_line(const struct run_json *json)
 {
     size_t at = json->tail_count > RUN_JSON_STRING_MAX ? json->tail_count - RUN_JSON_STRING_MAX : 0;
@@ -90,7 +90,7 @@ static bool is_high_surrogate(const struct run_json *json, size_t at)
            strchr("89abAB", text[3]) != NULL;
 }
 
-/* Half a character at the end of the string goes, and half of a pair. */
+/* Removes half a character, or half a surrogate pair, at the end of the string. */
 static void drop_half(struct run_json *json)
 {
     if (json->is_escape || json->digits > 0) {
@@ -101,7 +101,7 @@ static void drop_half(struct run_json *json)
         back -= 1;
     }
     if (back > json->string && (unsigned char)json->out[back - 1] >= 0xc0) {
-        json->count = back - 1; /* perhaps it was whole: it is one character */
+        json->count = back - 1; /* it may have been whole; one character is lost */
     }
     if (json->count >= json->string + 6 && is_high_surrogate(json, json->count - 6)) {
         json->count -= 6;
@@ -135,7 +135,7 @@ static void in_string(struct run_json *json, char byte)
         return;
     }
     if (is_unit && json->left_out == 0 && json->count - json->string >= RUN_JSON_STRING_MAX) {
-        drop_half(json); /* from here on it is left out */
+        drop_half(json); /* the rest of the string is left out */
         keep_tail(json, byte);
     } else if (json->left_out > 0) {
         keep_tail(json, byte);
@@ -187,7 +187,7 @@ static void between(struct run_json *json, char byte)
     case ' ':
     case '\t':
     case '\r':
-    case '\n': return; /* of no use */
+    case '\n': return; /* JSON has no newline in a string */
     case '"': begin_string(json); return;
     case '{':
     case '[': begin_container(json, byte); return;

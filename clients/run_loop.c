@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum {
-    /* Of each stream of a program that has ended: more than a pipe holds.  Another process may go
-     * on writing. */
+    /* The most that is read of each stream after the program ended: more than a pipe holds.  The
+     * bound is needed because another process may go on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
     SIGNALS_MAX = 16,
     POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 3),
@@ -116,7 +116,7 @@ static void happen(struct run *run, enum run_event_kind kind, unsigned copy, int
 
 /* ---- events -----------------------------------------------------------------------------------*/
 
-/* Up to limit bytes of one of its streams. */
+/* Reads up to limit bytes of one stream of a copy. */
 static void take_in(struct run *run, unsigned copy, enum run_stream_number number, size_t limit)
 {
     struct run_child *child = &run->members[copy].child;
@@ -137,8 +137,8 @@ static void look_at_output(struct run *run, unsigned copy)
     }
 }
 
-/* The end of what it wrote to standard error is part of the error that its end is; the rest is not
- * waited for. */
+/* Looks whether a copy has ended.  Its standard error is read before the end is reported, because
+ * its last lines belong to the error. */
 static void look_for_end(struct run *run, unsigned copy)
 {
     int wait_status = 0;
@@ -151,7 +151,7 @@ static void look_for_end(struct run *run, unsigned copy)
     }
 }
 
-/* One that ended before it was known to have started is waiting to be looked for. */
+/* Looks whether a copy has started.  It may have ended by then, so this looks for its end too. */
 static void look_at_start(struct run *run, unsigned copy)
 {
     int reason = 0;
@@ -167,7 +167,7 @@ static void look_at_start(struct run *run, unsigned copy)
     look_for_end(run, copy);
 }
 
-/* A job that nobody created has no places, and a program need not wait for one. */
+/* Reads which members have a place.  In a job that nobody created, programs need no place. */
 static void look_at_places(struct run *run)
 {
     struct run_word word;
@@ -177,20 +177,20 @@ static void look_at_places(struct run *run)
     unsigned index = word.index;
     struct run_member *member = &run->members[index];
     if (!member->has_waiter || member->wait != word.wait) {
-        return; /* of a wait that was ended, and joined then */
+        return; /* this wait was ended, and its thread joined */
     }
     if (word.is_waiting) {
         run_note(run, "%s: %s", member->party, member->news);
         return;
     }
-    (void)pthread_join(member->waiter, NULL); /* it has said its last word */
+    (void)pthread_join(member->waiter, NULL); /* this was its last word */
     member->has_waiter = false;
     if (member->place_err == BUS_OK) {
         member->rank = member->place.rank;
         run->world_size = member->place.world_size;
         run->attempt = member->place.attempt;
         happen(run, RUN_EVENT_BEGIN, index, 0);
-    } else if (member->place_err == BUS_ENOMEM) { /* else its party is over, and says so itself */
+    } else if (member->place_err == BUS_ENOMEM) { /* else the party's end tells it */
         member->place_errno = ENOMEM;
         happen(run, RUN_EVENT_BEGIN, index, 0);
     }
@@ -217,7 +217,7 @@ static void look_at_signals(struct run *run)
 
 /* ---- waiting ----------------------------------------------------------------------------------*/
 
-/* What is waited for, and whose it is. */
+/* The kinds of descriptors that the loop polls. */
 enum waited { OUR_SIGNALS, OUR_PLACES, OUR_SCREEN, ITS_START, ITS_OUTPUT, ITS_PARTY, ITS_NOTICE };
 
 struct waiting {
@@ -301,14 +301,15 @@ static void look(struct run *run, const struct waiting *waiting)
     }
 }
 
-/* One copy at a time: to fork takes its time, and others may end meanwhile. */
+/* Starts one copy.  The loop starts one at a time: a fork takes time, and others may end
+ * meanwhile. */
 static void begin(struct run *run, unsigned copy)
 {
     struct run_member *member = &run->members[copy];
     if (run->is_created && run_job_wait_for_place(run, member)) {
         return;
     }
-    member->place_errno = run->is_created ? EAGAIN : 0; /* no thread to wait with */
+    member->place_errno = run->is_created ? EAGAIN : 0; /* no thread can wait for it */
     happen(run, RUN_EVENT_BEGIN, copy, 0);
 }
 

@@ -16,7 +16,7 @@ enum {
     PATH_BYTES = GROUPS_BYTES + 256,
 };
 
-/* What is in a small file of the kernel, NUL behind it.  False: it cannot be read. */
+/* Reads a small file of the kernel, and appends a NUL.  False: it cannot be read. */
 static bool read_small(const char *path, char *text, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -28,7 +28,7 @@ static bool read_small(const char *path, char *text, size_t room)
     return count >= 0;
 }
 
-/* Whether a list, "cpu,memory", has memory in it. */
+/* Whether a list such as "cpu,memory" names memory. */
 static bool has_memory(const char *list, size_t bytes)
 {
     static const char name[] = "memory";
@@ -45,9 +45,9 @@ static bool has_memory(const char *list, size_t bytes)
     return false;
 }
 
-/* Where our group is among those that account for memory.  Lines are "4:memory:/path", those of
- * version 2 "0::/path"; one of version 1 goes first, for then version 2 does not count memory.
- * NULL: there is none. */
+/* Finds our control group that accounts for memory.  Its line is "4:memory:/path" in version 1 and
+ * "0::/path" in version 2.  A line of version 1 counts first: version 2 then does not account for
+ * memory. NULL: there is none. */
 static const char *find_group(char *groups, bool *out_is_first_version)
 {
     const char *found = NULL;
@@ -71,7 +71,7 @@ static const char *find_group(char *groups, bool *out_is_first_version)
     return found;
 }
 
-/* The number behind oom_kill, which begins a line. */
+/* Reads the number behind "oom_kill" at the beginning of a line. */
 static uint64_t count_of(const char *text)
 {
     static const char name[] = "oom_kill ";
@@ -104,7 +104,7 @@ uint64_t run_memory_kills(const char *root)
     if (!read_small(path, text, sizeof text)) {
         /* In a container the path may be the host's, while what is mounted is our group itself. */
         (void)snprintf(path, sizeof path, "%s%s/%s", root, mount, file);
-        (void)read_small(path, text, sizeof text); /* "" then, which counts nothing */
+        (void)read_small(path, text, sizeof text); /* on failure text is "", which counts as 0 */
     }
     return count_of(text);
 }

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* How often it has killed in our control group; 0: never, or it is not told.  root: what stands
- * before /proc and /sys; "". */
+/* How often the kernel has killed in our control group; 0: never, or it does not tell.  root: a
+ * prefix of /proc and /sys, or "". */
 uint64_t run_memory_kills(const char *root);
 
 #endif

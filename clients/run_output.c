@@ -10,7 +10,8 @@ void run_output_init(struct run_output *output, char *waiting)
     output->waiting = waiting;
 }
 
-/* kept has twice the room that is wanted, so it is moved once in RUN_KEPT_BYTES. */
+/* Keeps the end of the output.  kept has twice the room, so its bytes move only once in
+ * RUN_KEPT_BYTES. */
 static void keep(struct run_output *output, const char *bytes, size_t count)
 {
     if (count > RUN_KEPT_BYTES) {
@@ -53,13 +54,13 @@ const char *run_output_tail(const struct run_output *output, size_t *out_bytes)
 static void forget(struct run_output *output, size_t count)
 {
     if (count == 0) {
-        return; /* there may never have been anything */
+        return; /* waiting may be NULL */
     }
     output->waiting_bytes -= count;
     memmove(output->waiting, output->waiting + count, output->waiting_bytes);
 }
 
-/* How much of what waits from at on is the next line to show, its newline included; 0: none yet. */
+/* The size of the next line to show from at on, with its newline; 0: there is no whole line yet. */
 static size_t next_line(const struct run_output *output, size_t at, bool is_all)
 {
     size_t left = output->waiting_bytes - at;

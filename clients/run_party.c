@@ -30,7 +30,7 @@ int run_party_open(struct run *run, struct run_member *member)
 
 /* ---- ends -------------------------------------------------------------------------------------*/
 
-/* What it said last, as others may see it. */
+/* Copies the last line of the output, without control characters. */
 static void put_last_line(const struct run_output *output, char where[WHERE_BYTES_MAX + 1])
 {
     char line[RUN_KEPT_BYTES];
@@ -69,9 +69,9 @@ static void fail_by_end(struct run *run, struct run_member *member, bool is_star
     struct run_error end;
     char path[RUN_PATH_BYTES_MAX + 16];
     run_child_error(&member->child, run->command[0], is_started, number, &end);
-    (void)snprintf(path, sizeof path, "%s/stderr", member->child.folder); /* it has room */
+    (void)snprintf(path, sizeof path, "%s/stderr", member->child.folder); /* path has room */
     if (member->child.streams[RUN_STDERR].output.said_bytes > 0) {
-        (void)bus_error_add_file(end.error, "stderr", path); /* or without */
+        (void)bus_error_add_file(end.error, "stderr", path); /* without memory: none */
     }
     bus_fail(member->bus, end.error);
     if (end.is_of_file) {
@@ -82,7 +82,8 @@ static void fail_by_end(struct run *run, struct run_member *member, bool is_star
     bus_error_unref(&end.error);
 }
 
-/* A program that was stopped may have said before why it failed.  False: it has not. */
+/* Fails the party by the error file of a program that was stopped, if it wrote one before.  False:
+ * it did not. */
 static bool fail_by_file(struct run *run, struct run_member *member)
 {
     struct run_error told;
@@ -106,7 +107,7 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
     }
     switch (how) {
     case RUN_COMPLETED:
-        (void)bus_complete(member->bus, BUS_POLL); /* said; leaving waits for the answer */
+        (void)bus_complete(member->bus, BUS_POLL); /* leaving waits for the answer */
         break;
     case RUN_FAILED: fail_by_end(run, member, true, number); break;
     case RUN_NOT_STARTED: fail_by_end(run, member, false, number); break;
@@ -150,7 +151,7 @@ int run_party_over(struct run *run, struct run_member *member)
     (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
     run_note_error(run, who, error);
     bus_error_unref(&error);
-    /* At once: the verdict is not final yet. */
+    /* Without a wait: the verdict is not final yet. */
     return fail_by_file(run, member) ? CLI_FAILED : code;
 }
 

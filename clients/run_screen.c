@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* run_screen.c -- shows the output of the copies on our own output, in whole lines, by turns.
  *
- * Our streams are shared with others, who would be surprised if they did not block any more.  So a
- * stream is written to when poll() says so, and no more than PIPE_BUF at a time, for which there is
- * room then. */
+ * Other processes share our streams and rely on them to block.  So the streams stay blocking.  A
+ * stream is written when poll() reports room, which is enough for PIPE_BUF bytes. */
 #include "clients/run.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STUCK_MS 5000 /* at the end: nobody reads it */
+#define STUCK_MS 5000 /* at the end: then nobody reads it */
 
 static void say(struct run *run, const char *text)
 {
@@ -90,7 +89,7 @@ void run_note_error(struct run *run, const char *who, const struct bus_error *er
     free(text);
 }
 
-/* The copies' streams by turns, and on standard error our own notes. */
+/* Takes the next output: of the copies by turns, and on standard error of our own messages. */
 static size_t fill_from(struct run *run, enum run_stream_number number, unsigned index)
 {
     struct run_screen *screen = &run->screens[number];
@@ -103,7 +102,7 @@ static size_t fill_from(struct run *run, enum run_stream_number number, unsigned
                            screen->shown);
 }
 
-/* Nobody reads it: what waits must not hold up the programs. */
+/* Drops all output of a stream that nobody reads, so that it does not hold up the programs. */
 static void drop_all(struct run *run, enum run_stream_number number)
 {
     for (unsigned i = 0; i <= run->copies; i++) {
@@ -137,7 +136,7 @@ void run_screen_write(struct run *run, enum run_stream_number number)
     if (written > 0) {
         screen->at += (size_t)written;
     } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
-        screen->is_closed = true; /* the program goes on, and its output into its files */
+        screen->is_closed = true; /* the program goes on, and its files get the output */
     }
 }
 

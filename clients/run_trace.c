@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* run_trace.c -- the forms of traces, line by line.
  *
- * Each form has a function that is asked at the beginning of a line.  It returns where the trace
- * of its form ends that begins there, or that place itself if none does. */
+ * Each form has a function, which is called at the beginning of a line.  If a trace of its form
+ * begins there, it returns where the trace ends.  Otherwise it returns the same place. */
 #include "clients/run_trace.h"
 
 #include <string.h>
 
-#define LOOK_LINES_MAX 16 /* so far ahead a form looks for what makes a text its own */
+#define LOOK_LINES_MAX 16 /* how many lines a form looks ahead for its marks */
 #define WORD(text) (text), sizeof(text) - 1
 
 struct text {
@@ -58,7 +58,7 @@ static bool has(const struct line *line, const char *word, size_t bytes)
     return memmem(line->text, line->bytes, word, bytes) != NULL;
 }
 
-/* The line from its byte number skip on. */
+/* The rest of a line, without its first skip bytes. */
 static struct line after(const struct line *line, size_t skip)
 {
     struct line rest = *line;
@@ -97,7 +97,7 @@ static bool is_indented(const struct line *line)
     return count_blanks(line) > 0 && !is_blank(line);
 }
 
-/* Behind the blank lines at this place. */
+/* Returns the place behind the blank lines at this place. */
 static size_t skip_blank(const struct text *text, size_t at)
 {
     while (at < text->count) {
@@ -115,7 +115,7 @@ static struct run_part part_of(const struct line *line)
     return (struct run_part){.at = line->at, .bytes = line->bytes};
 }
 
-/* "==123==" before what a tool says of a process; how long it is. */
+/* The length of "==123==", by which a tool marks the lines of a process. */
 static size_t process_mark(const struct line *line)
 {
     struct line rest = after(line, 2);
@@ -246,7 +246,7 @@ static bool is_warning(const struct line *line)
 
 static const char traceback[] = "Traceback (most recent call last):";
 
-/* A line without the prefix that some launchers put before each. */
+/* The line without the prefix that some launchers add. */
 static struct line without(const struct line *line, const struct line *prefix)
 {
     bool has_prefix = prefix->bytes > 0 && begins(line, prefix->text, prefix->bytes);
@@ -266,8 +266,8 @@ static bool is_exception(const struct line *line)
            (rest.bytes == 0 || begins(&rest, WORD(": ")) || rest.bytes == 1);
 }
 
-/* Frames with their source lines, then the line that says what happened, and what is indented
- * below that. */
+/* Takes frames with their source lines, the line that says what happened, and the lines indented
+ * below it. */
 static size_t take_frames(const struct text *text, size_t at, const struct line *prefix,
                           struct run_trace *trace)
 {
@@ -290,7 +290,8 @@ static size_t take_frames(const struct text *text, size_t at, const struct line 
     return at;
 }
 
-/* Where the traceback begins to which the one that ends here is only the cause; or at. */
+/* If the traceback that ends here is only a cause: returns where the next traceback begins.
+ * Otherwise returns at. */
 static size_t skip_chain(const struct text *text, size_t at, const struct line *prefix)
 {
     struct line line = line_at(text, skip_blank(text, at));
@@ -299,7 +300,7 @@ static size_t skip_chain(const struct text *text, size_t at, const struct line *
         line = line_at(text, line.next);
         bare = without(&line, prefix);
     }
-    if (begins(&bare, WORD("\"\"\""))) { /* of another process, quoted */
+    if (begins(&bare, WORD("\"\"\""))) { /* the quoted trace of another process */
         line = line_at(text, skip_blank(text, line.next));
         bare = without(&line, prefix);
     }
@@ -332,7 +333,7 @@ static size_t take_python(const struct text *text, size_t at, struct run_trace *
     return end;
 }
 
-/* A group has a border of its own, behind the same prefix. */
+/* Takes an exception group, which has a border behind the same prefix. */
 static size_t take_group(const struct text *text, size_t at, struct run_trace *trace)
 {
     struct line line = line_at(text, at);
@@ -358,7 +359,8 @@ static size_t take_group(const struct text *text, size_t at, struct run_trace *t
     return line.at;
 }
 
-/* What faulthandler writes of a signal, and the interpreter of its own end. */
+/* Takes what faulthandler writes about a signal, or what the interpreter writes about its own
+ * end. */
 static size_t take_fatal(const struct text *text, size_t at, struct run_trace *trace)
 {
     static const char call_first[] = "(most recent call first):";
@@ -388,7 +390,7 @@ static bool is_trail(const struct line *line)
     return is_at_frame(line) || is_left_out(line) || is_from_frame(line);
 }
 
-/* A line with which another trace begins. */
+/* Whether another trace begins with this line. */
 static bool is_beginning(const struct line *line)
 {
     return ends(line, WORD(traceback)) || begins(line, WORD("Exception in thread \"")) ||
@@ -396,7 +398,7 @@ static bool is_beginning(const struct line *line)
            begins(line, WORD("stack backtrace:"));
 }
 
-/* Where the first frame is behind a message that may have several lines; at: there is none. */
+/* Returns where the first frame stands, behind a message of several lines; at: there is none. */
 static size_t find_trail(const struct text *text, size_t at)
 {
     size_t from = at;
@@ -426,7 +428,7 @@ static size_t skip_members(const struct text *text, size_t at)
     return at;
 }
 
-/* Frames, causes with theirs, and what Node says last. */
+/* Takes frames, causes with their frames, and the last lines of Node. */
 static size_t take_trail(const struct text *text, size_t at, struct run_trace *trace)
 {
     static const char caused[] = "Caused by: ";
@@ -460,7 +462,7 @@ static size_t take_thrown(const struct text *text, size_t at, struct run_trace *
     struct line next = line_at(text, line.next);
     struct line what = line;
     bool is_java = begins(&line, WORD("Exception in thread \""));
-    if (is_trail(&line)) { /* its beginning is not there */
+    if (is_trail(&line)) { /* the beginning of the trace is missing */
         return is_at_frame(&line) || is_from_frame(&line) ? take_trail(text, at, trace) : at;
     }
     if (!is_java && (is_blank(&line) || !(is_at_frame(&next) || is_from_frame(&next)))) {
@@ -507,7 +509,7 @@ static bool is_goroutine(const struct line *line)
     return begins(line, WORD("goroutine ")) && count_digits(&number) > 0 && ends(line, WORD("]:"));
 }
 
-/* Two lines for each frame: the call, and its place behind a tab. */
+/* Takes two lines for each frame: the call, and its place behind a tab. */
 static size_t take_goroutines(const struct text *text, size_t at)
 {
     size_t end = at;
@@ -533,7 +535,7 @@ static size_t take_go(const struct text *text, size_t at, struct run_trace *trac
     struct line line = line_at(text, at);
     struct line next = line_at(text, line.next);
     bool is_panic = begins(&line, WORD("panic: ")) || begins(&line, WORD("fatal error: "));
-    if (is_go_place(&next)) { /* its beginning is not there */
+    if (is_go_place(&next)) { /* the beginning of the trace is missing */
         return take_goroutines(text, at);
     }
     struct line seen = line;
@@ -571,7 +573,7 @@ static size_t take_rust_frames(const struct text *text, size_t at)
     return at;
 }
 
-/* The frames come behind a message that may have several lines, or a note instead of them. */
+/* Takes a message of several lines, and the frames or the note behind it. */
 static size_t take_rust(const struct text *text, size_t at, struct run_trace *trace)
 {
     struct line line = line_at(text, at);
@@ -584,7 +586,7 @@ static size_t take_rust(const struct text *text, size_t at, struct run_trace *tr
     }
     struct line what = after(&line, (size_t)(panicked - line.text) + 1);
     size_t end = line.next;
-    if (ends(&line, WORD(":")) && end < text->count) { /* the place alone: the text is below */
+    if (ends(&line, WORD(":")) && end < text->count) { /* only the place: the text stands below */
         what = line_at(text, end);
         end = what.next;
     }
@@ -602,7 +604,7 @@ static size_t take_rust(const struct text *text, size_t at, struct run_trace *tr
 
 /* ---- sanitizers -------------------------------------------------------------------------------*/
 
-/* What AddressSanitizer says behind its summary: bytes around the place, and a legend. */
+/* Skips what AddressSanitizer prints behind its summary: bytes around the place, and a legend. */
 static size_t skip_shadow(const struct text *text, size_t at)
 {
     size_t end = at;
@@ -645,7 +647,7 @@ static size_t take_sanitizer(const struct text *text, size_t at, struct run_trac
         return at;
     }
     struct line what = after(&line, skip);
-    size_t end = text->count; /* it was cut short, as its process was */
+    size_t end = text->count; /* the process ended before the trace did */
     for (line = line_at(text, line.next); line.at < text->count; line = line_at(text, line.next)) {
         if (begins(&line, WORD(summary))) {
             what = after(&line, sizeof summary - 1);
@@ -691,7 +693,7 @@ static size_t take(const struct text *text, size_t at, struct run_trace *trace)
     return at;
 }
 
-/* A text that was cut may begin between frames of Python: with a source line. */
+/* Takes the rest of Python's frames in a text that was cut, and so may begin with a source line. */
 static size_t take_rest_of_frames(const struct text *text, struct run_trace *trace)
 {
     struct line line = line_at(text, 0);
@@ -715,7 +717,7 @@ void run_trace_find(const char *text, size_t bytes, bool is_cut, struct run_trac
         }
         bool is_same = trace.end > 0 && skip_blank(&all, trace.end) >= at;
         found.whole.at = is_same ? trace.whole.at : at;
-        if (is_same && found.what.bytes == 0) { /* the rest of what was begun */
+        if (is_same && found.what.bytes == 0) { /* the rest of the trace before it */
             found.what = trace.what;
             found.cause = trace.cause;
         }

@@ -19,12 +19,13 @@ struct run_part {
 
 struct run_trace {
     struct run_part what;  /* the line that says what happened, without what leads to it */
-    struct run_part cause; /* the same of the error below it, where the trace has it last */
+    struct run_part cause; /* the same line of its cause, in a trace that ends with the cause */
     struct run_part whole; /* the last trace, with the traces that it is chained to */
     size_t end;            /* the text behind the last trace begins here; 0: there is no trace */
 };
 
-/* The last trace in text.  is_cut: more text was before, so it may begin within a trace. */
+/* Finds the last trace in text.  is_cut: text may begin within a trace, because more came
+ * before. */
 void run_trace_find(const char *text, size_t bytes, bool is_cut, struct run_trace *out_trace);
 
 /* Copies text without the lines that are of a trace or show source; out has room for bytes.

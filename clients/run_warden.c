@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the pipe carries: a group that begins, or the same, negative, that ends.  Written whole,
- * being shorter than PIPE_BUF. */
+/* The pipe carries the number of a group that begins, or the negative number of a group that ends.
+ * Each is written whole, because it is shorter than PIPE_BUF. */
 
 static void note(pid_t *groups, pid_t word)
 {
@@ -29,15 +29,16 @@ static void note(pid_t *groups, pid_t word)
     }
 }
 
-/* Holds nothing of what it was given: no stream that somebody waits at, no terminal. */
+/* Closes all descriptors that the warden inherited: nobody shall wait for a stream because it holds
+ * one. */
 static void let_go(int pipe)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        (void)dup2(nothing, fd); /* or it keeps what it has: no harm while the parent lives */
+        (void)dup2(nothing, fd); /* on failure the stream stays open as long as the parent lives */
     }
     int kept = dup2(pipe, STDERR_FILENO + 1);
-    (void)close_range((unsigned)kept + 1, ~0U, 0); /* the same */
+    (void)close_range((unsigned)kept + 1, ~0U, 0); /* a failure has the same effect */
 }
 
 _Noreturn static void watch(int pipe)
@@ -45,7 +46,7 @@ _Noreturn static void watch(int pipe)
     pid_t groups[RUN_COPIES_MAX] = {0};
     pid_t word = 0;
     ssize_t count;
-    (void)setsid(); /* a child of a fork is no group's leader */
+    (void)setsid(); /* cannot fail: a new child leads no group */
     (void)prctl(PR_SET_NAME, "errbus-warden");
     let_go(pipe);
     pipe = STDERR_FILENO + 1;
@@ -56,7 +57,7 @@ _Noreturn static void watch(int pipe)
     }
     for (size_t i = 0; i < RUN_COPIES_MAX; i++) {
         if (groups[i] > 0) {
-            (void)kill(-groups[i], SIGKILL); /* or it is gone already */
+            (void)kill(-groups[i], SIGKILL); /* it may be gone already */
         }
     }
     _exit(0);
@@ -71,7 +72,7 @@ bool run_warden_start(struct run_warden *warden)
         return false;
     }
     sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before); /* what ends the parent is not meant for it */
+    (void)sigprocmask(SIG_SETMASK, &all, &before); /* signals are for the parent */
     warden->pid = fork();
     if (warden->pid == 0) {
         (void)close(ends[1]);
@@ -89,7 +90,8 @@ bool run_warden_start(struct run_warden *warden)
     return true;
 }
 
-/* A warden that somebody killed is missed, but not mourned: SIGPIPE is ignored. */
+/* Tells the warden.  If somebody killed it, the write fails without a signal: SIGPIPE is
+ * ignored. */
 static void tell(struct run_warden *warden, pid_t word)
 {
     ssize_t written = write(warden->pipe, &word, sizeof word);

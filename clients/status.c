@@ -9,11 +9,11 @@
 #include <bus/admin.h>
 #include <stdlib.h>
 
-#define EVERY_MS INT64_C(1000) /* between two pictures, with --count */
+#define EVERY_MS INT64_C(1000) /* between two prints, with --count */
 
 struct asked {
     struct cli cli;
-    bool is_all; /* nothing is only counted */
+    bool is_all; /* show rows that are otherwise only counted */
 };
 
 static const char *kind_text(enum bus_status_kind kind)
@@ -142,14 +142,14 @@ static bool print_status(const struct asked *asked, const struct bus_status *sta
     return is_printed;
 }
 
-/* The job asked for.  An empty name takes back what the environment says. */
+/* The job that the user asked for.  An empty name overrides the environment: no job. */
 static const char *job_asked(const struct cli *cli)
 {
     const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
     return job != NULL ? job : BUS_JOB_ALL;
 }
 
-/* True: another picture may follow. */
+/* Prints the status once.  True: another one may follow. */
 static bool show(const struct asked *asked, struct bus_admin *admin, const char *job, int *out_exit)
 {
     const struct cli *cli = &asked->cli;
@@ -169,7 +169,7 @@ static bool show(const struct asked *asked, struct bus_admin *admin, const char 
     return cli_flush_output(cli, out_exit);
 }
 
-/* So many pictures, a second apart. */
+/* Prints the status --count times, one second apart. */
 static int show_all(struct asked *asked, struct bus_admin *admin, const char *job)
 {
     int result = CLI_OK;
@@ -210,7 +210,7 @@ int status_main(int argc, char **argv)
     }
     struct bus_admin *admin = NULL;
     const char *job = job_asked(cli);
-    cli->job = job[0] != '\0' ? job : NULL; /* the handle's; each question names its own */
+    cli->job = job[0] != '\0' ? job : NULL; /* of the handle; each question names its own */
     result = cli_admin_open(cli, &admin);
     if (result != CLI_OK) {
         return result;

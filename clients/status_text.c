@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_BYTES_MAX 512 /* of what stands in one line with others */
+#define PIECE_BYTES_MAX 512 /* of one piece of a line */
 #define STATE_COUNT (BUS_STATE_KEPT + 1)
 
-/* The rows of one job, in order, and how its lines look. */
+/* The rows of one job, in order, and the layout of its lines. */
 struct job_rows {
     const struct bus_status_row **rows;
     size_t count;
@@ -27,7 +27,7 @@ static bool is_digit(char byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Two runs of digits, by their number; what is longer without its zeros is more. */
+/* Compares two rows of digits as numbers: without leading zeros, the longer one is larger. */
 static int compare_numbers(const char **left, const char **right)
 {
     for (; **left == '0' && is_digit((*left)[1]); ++*left) {
@@ -148,7 +148,7 @@ struct line {
     size_t limit;   /* 0: none */
 };
 
-/* The piece, in a new line if it does not fit in this one. */
+/* Adds a piece, on a new line if it does not fit on this one. */
 static void add_piece(struct line *line, const char *piece)
 {
     size_t columns = text_columns(piece);
@@ -164,7 +164,7 @@ static void add_piece(struct line *line, const char *piece)
     line->columns += columns;
 }
 
-/* Those of a job's parties that are meant, by state: "18 running," "1 lost". */
+/* Counts the parties of a job by state; of_long_ago: only those that ended long ago. */
 static size_t count_states(const struct job_rows *job, bool of_long_ago, size_t *counts)
 {
     size_t sum = 0;
@@ -179,7 +179,7 @@ static size_t count_states(const struct job_rows *job, bool of_long_ago, size_t 
     return sum;
 }
 
-/* The states as they are numbered, "running" first; end stands behind the last. */
+/* Adds "18 running, 1 lost", in the order of the states' numbers, and end behind the last one. */
 static void add_states(struct line *line, const size_t *counts, const char *end)
 {
     size_t last = 0;
@@ -383,7 +383,7 @@ static const struct {
 
 /* ---- jobs -------------------------------------------------------------------------------------*/
 
-/* The rows of a kind that are shown, moved to the front of shown. */
+/* Moves the rows of one kind that are shown to the front of shown.  Returns how many. */
 static size_t pick(const struct job_rows *job, enum bus_status_kind kind,
                    const struct bus_status_row **shown)
 {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A party that ended longer ago is counted, and not shown. */
+/* A party that ended longer ago is only counted. */
 #define STATUS_ENDED_SHOWN_MS UINT64_C(600000)
 /* A table of topics or of subscriptions with more rows is one line. */
 #define STATUS_ROWS_SHOWN 10
@@ -21,18 +21,18 @@ struct status_picture {
     uint64_t uptime_ms;
     uint64_t refused;
     const struct bus_status_journal *journal;
-    const struct bus_status_row **rows; /* put in order here: by name, and 2 comes before 10 */
+    const struct bus_status_row **rows; /* sorted here by name; 2 comes before 10 */
     size_t count;
 };
 
 struct status_style {
     size_t columns; /* of a line; 0: no limit */
-    bool is_all;    /* nothing is only counted */
+    bool is_all;    /* show rows that are otherwise only counted */
 };
 
 /* Whether the state of a party is final. */
 bool status_has_ended(const struct bus_status_row *party);
-/* Puts names in the order of people: runs of digits count as numbers. */
+/* Compares names as people do: digits count as numbers. */
 int status_compare_names(const char *left, const char *right);
 void status_sort(const struct bus_status_row **rows, size_t count);
 /* False: memory is short. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* sub.c -- errbus sub: prints the values of topics, and the errors that took their place.
+/* sub.c -- errbus sub: prints the values of topics, and the errors in their place.
  *
- * One frame is printed, flushed, and only then acknowledged: what a durable name has passed over
- * was written out before. */
+ * Each frame is printed and flushed before it is acknowledged.  So a durable name never passes over
+ * a frame that was not written. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -47,7 +47,8 @@ static void print_value(const struct sub *sub, const struct bus_msg *msg)
     }
 }
 
-/* "alice/2", or "alice/1 to alice/7" where the ends of several incarnations are told as one. */
+/* Prints "alice/2", or "alice/1 to alice/7" if one message tells the ends of several
+ * incarnations. */
 static void print_who_ended(const struct sub *sub)
 {
     uint64_t last = 0;
@@ -73,7 +74,7 @@ static void print_remote_error(const struct sub *sub, const struct bus_error *er
 {
     uint64_t seq = 0;
     const char *topic = bus_sub_slot(sub->sub, &seq);
-    bool is_end = strchr(topic, '/') == NULL; /* a party, and its incarnation */
+    bool is_end = strchr(topic, '/') == NULL; /* the topic is a party, seq its incarnation */
     if (sub->cli.is_json) {
         struct cli_json *line = cli_json_new();
         cli_json_text(line, "kind", "error");
@@ -130,7 +131,7 @@ static void print_end(const struct sub *sub)
     fputs(" and owed nothing\n", stderr);
 }
 
-/* Prints what was received.  False: that was no frame, gap or end. */
+/* Prints a frame, a gap or an end.  False: err is none of these. */
 static bool print_received(struct sub *sub, enum bus_err err, const struct bus_msg *msg,
                            const struct bus_error *error)
 {
@@ -162,7 +163,7 @@ static bool is_run_over(const struct sub *sub)
     return is_over;
 }
 
-/* Until --count is reached, --wait is over, a signal comes, or this party is over. */
+/* Receives until --count is reached, --wait is over, a signal comes, or this party is over. */
 static int receive_all(struct sub *sub)
 {
     while (sub->cli.count < 0 || sub->printed < sub->cli.count) {
@@ -191,7 +192,7 @@ static int receive_all(struct sub *sub)
     return CLI_OK;
 }
 
-/* Where --from says.  False: it says nothing that is known. */
+/* Reads the value of --from.  False: it is unknown. */
 static bool read_from(const char *text, int64_t *out_seq)
 {
     if (strcmp(text, "oldest") == 0) {
@@ -205,7 +206,7 @@ static bool read_from(const char *text, int64_t *out_seq)
     return cli_number_read(text, out_seq);
 }
 
-/* One run of the job; *out_again: there is another one. */
+/* Reads one run of the job; *out_again: another run has begun. */
 static int run(struct sub *sub, const char *pattern, bool *out_again)
 {
     struct bus_sub_options options;
@@ -246,8 +247,7 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
     return cli_close(&sub->cli, result);
 }
 
-/* A viewer goes from run to run: it begins where the new one does, or at the number that was asked
- * for. */
+/* Goes from run to run.  In each it begins at the run's beginning, or at the number of --from. */
 static int run_all(struct sub *sub, const char *pattern)
 {
     bool is_again = false;

@@ -23,7 +23,7 @@ struct tap {
 
 #define COLOUR_OFF "\033[0m"
 
-/* What alarms is red, what may become alarming yellow, what went well green. */
+/* The colour of an event: red for a failure, yellow for a warning, green for a success. */
 static const char *colour_of(const struct tap *tap, const char *name)
 {
     static const struct {
@@ -112,8 +112,8 @@ static void print_event(const struct tap *tap, const struct bus_event *event)
     putchar('\n');
 }
 
-/* After it comes what happens now.  What was missed is not fetched here: who is behind because his
- * reader is slow would be further behind for it. */
+/* Prints a gap.  Live events follow it.  The missed events are not fetched: a tap that is behind
+ * would fall further behind. */
 static void print_gap(const struct tap *tap)
 {
     uint64_t first = 0;
@@ -184,7 +184,7 @@ static int run(struct tap *tap, uint64_t from_id)
     return result;
 }
 
-/* What is wanted: where it begins, and that it begins before it ends.  Else a usage error. */
+/* Reads --since and --until.  CLI_OK, or a usage error if the range is wrong. */
 static int read_range(const struct tap *tap, uint64_t *out_from_id)
 {
     *out_from_id = tap->until >= 0 ? 1 : BUS_TAP_NOW;
@@ -198,7 +198,7 @@ static int read_range(const struct tap *tap, uint64_t *out_from_id)
     return CLI_OK;
 }
 
-/* Colours are for a terminal that has them, and for people who did not ask to be spared them
+/* Whether to use colours: only on a terminal that has them, and without NO_COLOR
  * (https://no-color.org). */
 static bool wants_colours(void)
 {

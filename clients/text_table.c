@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #define INDENT 2           /* before a line, and between two columns */
-#define COLUMNS_DEFAULT 80 /* of a terminal that does not say */
+#define COLUMNS_DEFAULT 80 /* of a terminal that tells no width */
 
 /* ---- how wide a text is -----------------------------------------------------------------------*/
 
-/* The character at *at, which moves behind it.  What is no UTF-8 counts byte by byte. */
+/* Reads the character at *at, and moves *at behind it.  In text that is no UTF-8, each byte is one
+ * character. */
 static uint32_t next_character(const char **at)
 {
     const unsigned char *bytes = (const unsigned char *)*at;
@@ -31,9 +32,10 @@ static uint32_t next_character(const char **at)
     return character;
 }
 
-/* Of what cli_print_text() writes: a control character becomes \x1b or \u009b.
- * Unicode's East Asian wide characters take two columns, marks that combine none.  The ranges are
- * those of https://www.unicode.org/reports/tr11/, without single characters in between. */
+/* How many columns a character takes when cli_print_text() prints it: a control character becomes
+ * \x1b or \u009b.  Unicode's East Asian wide characters take two columns, combining marks none.
+ * The ranges are those of https://www.unicode.org/reports/tr11/, without single characters in
+ * between. */
 static size_t columns_of(uint32_t character)
 {
     static const struct {
@@ -64,7 +66,7 @@ size_t text_columns(const char *text)
     return columns;
 }
 
-/* The bytes of the first characters of text that take at most so many columns. */
+/* How many bytes of text fit in so many columns. */
 static size_t bytes_within(const char *text, size_t columns)
 {
     const char *end = text;
@@ -80,7 +82,7 @@ static size_t bytes_within(const char *text, size_t columns)
 
 /* ---- wrapping ---------------------------------------------------------------------------------*/
 
-/* A word and the blanks before it, on this line or the next. */
+/* Prints a word and the blanks before it, on this line or the next. */
 static void print_word(FILE *out, const char *word, size_t bytes, size_t indent, size_t width,
                        size_t *at)
 {
@@ -88,7 +90,7 @@ static void print_word(FILE *out, const char *word, size_t bytes, size_t indent,
     snprintf(piece, sizeof piece, "%.*s", (int)bytes, word);
     size_t blanks = strspn(piece, " ");
     size_t columns = text_columns(piece);
-    bool is_first = blanks == 0; /* of its line, but for those that are indented */
+    bool is_first = blanks == 0; /* the first word of its line */
     if (width > 0 && !is_first && *at + columns > width) {
         fprintf(out, "\n%*s", (int)indent, "");
         *at = indent;
@@ -138,7 +140,7 @@ static void print_blanks(FILE *out, size_t count)
     fprintf(out, "%*s", (int)count, "");
 }
 
-/* A text in so many columns: one that is wider loses its middle, for its end tells more. */
+/* Prints text in so many columns.  A wider text loses its middle, because its end tells more. */
 static void print_cut(FILE *out, const char *text, size_t columns)
 {
     char begin[TABLE_CELL_BYTES_MAX];

@@ -12,10 +12,11 @@
 
 struct table_column {
     const char *title;
-    bool is_number; /* at the right */
+    bool is_number; /* printed at the right */
 };
 
-/* Writes the cell of a row, 0 and up, as text of TABLE_CELL_BYTES_MAX at most with its NUL. */
+/* Writes the cell of a row, counted from 0.  text has room for TABLE_CELL_BYTES_MAX with the
+ * NUL. */
 typedef void table_cell_fn(const void *rows, size_t row, size_t column, char *text);
 
 struct table {
@@ -26,17 +27,18 @@ struct table {
     table_cell_fn *cell;
 };
 
-/* Each line begins with two blanks.  width: columns that a line may have; what is wider loses the
- * middle of its first column, down to TABLE_FIRST_MIN columns.  0: no limit. */
+/* Prints the table.  Each line begins with two blanks.  width: how many columns a line may have; 0:
+ * no limit.  In a wider table the cells of the first column lose their middle, down to
+ * TABLE_FIRST_MIN columns. */
 #define TABLE_FIRST_MIN 12
 void table_print(FILE *out, const struct table *table, size_t width);
 
-/* Prints text, whose first line begins in the column first, in lines of at most width columns.
- * What goes on in a new line is indented by two blanks more.  Lines that are there stay.  A word
- * that is wider stands alone.  width 0: no limit. */
+/* Prints text in lines of at most width columns; 0: no limit.  first is the column where its first
+ * line begins.  A line that goes on is indented by two blanks more.  Line breaks of text stay.  A
+ * wider word stands alone. */
 void text_print_wrapped(FILE *out, const char *text, size_t first, size_t width);
 
-/* How many columns the terminal has that a stream is written to; 0: it is no terminal. */
+/* How many columns the terminal of a stream has; 0: it is no terminal. */
 size_t text_stream_columns(FILE *stream);
 
 /* How many columns of a terminal a text of UTF-8 takes. */

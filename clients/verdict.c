@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDENT_MAX 40         /* columns; what is deeper stands there */
+#define INDENT_MAX 40         /* columns; deeper rows stand there */
 #define LOOK_MS INT64_C(1000) /* how often --final looks whether the job ended without a verdict */
 
 enum {
@@ -89,7 +89,7 @@ static void print_json(const struct bus_report *report)
 
 /* ---- for people -------------------------------------------------------------------------------*/
 
-/* "+12.345 ms", behind the root or before it; nothing where clocks do not tell. */
+/* Prints "+12.345 ms", the time from the root to the row; nothing if a time is not known. */
 static void print_apart(const struct bus_report_row *row, const struct bus_report_row *root)
 {
     if (root == NULL || row == root || row->stamp_ns == 0 || root->stamp_ns == 0) {
@@ -124,7 +124,8 @@ static void print_row(const struct bus_report *report, const struct bus_report_r
     cli_print_other_lines(stdout, row->message, (int)indent + 4);
 }
 
-/* All that lead to row, each below what it leads to.  stack has room for all rows. */
+/* Prints the errors that follow from the root, each below its cause.  stack has room for all
+ * rows. */
 static void print_victims(const struct bus_report *report, const struct bus_report_row *root,
                           size_t (*stack)[2])
 {
@@ -164,7 +165,7 @@ static void print_apart_rows(const struct bus_report *report, const struct bus_r
     }
 }
 
-/* What people may miss. */
+/* Prints what makes the verdict less certain. */
 static void print_doubts(const struct bus_report_summary *summary)
 {
     if (summary->close > 0) {
@@ -256,7 +257,7 @@ static enum bus_err look(struct verdict *verdict, struct bus_admin *admin,
 
 /* ---- the program ------------------------------------------------------------------------------*/
 
-/* Asks for the report; one that is final may be waited for, and LOOK_MS at most. */
+/* Asks for the report.  is_waiting: waits for a final one, at most LOOK_MS. */
 static enum bus_err ask(struct verdict *verdict, struct bus_admin *admin, bool is_waiting,
                         struct bus_error **reterr)
 {

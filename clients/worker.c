@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* worker.c -- errbus worker: a command for each task of a group, its output the reply.
+/* worker.c -- errbus worker: runs a command for each task of a group; its output is the reply.
  *
- * It has a credit of as many tasks as it runs commands at a time, so nothing is leased to it that
- * does not run.  When it is to end it is drained: nothing more is leased to it, what was under way
- * to it goes back, and what runs is finished.
+ * The worker's credit is the number of commands that it runs at a time, so each task that is leased
+ * to it runs at once.  When the worker is to end, it is drained: it gets no more tasks, returns
+ * those that were on their way, and finishes those that run.
  *
- * The task's value is the command's standard input.  What it says on standard error is passed on,
- * and its end is in the error if it fails.  While it runs it is looked whether anybody still waits
- * for it: a cancelled request, its time limit, or a second signal to us ends the command. */
+ * The task's value is the command's standard input.  The command's standard error is passed on, and
+ * its end stands in the error if the command fails.  A cancelled request, the time limit, or a
+ * second signal to the worker ends the command. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 
 #define LOOK_MS 100   /* between two looks at whether tasks are still wanted */
-#define TRY_AGAIN 75  /* EX_TEMPFAIL of sysexits.h: not here, or not now */
+#define TRY_AGAIN 75  /* EX_TEMPFAIL of sysexits.h: try elsewhere or later */
 #define RETRY_MS 1000 /* without --retry */
 #define JOBS_MAX 256
 #define TYPE_TIME_LIMIT "run.time_limit"
@@ -33,9 +33,9 @@ enum why {
     WHY_STOPPED, /* we are to end at once */
 };
 
-/* Where one command runs at a time. */
+/* A place, in which one command runs at a time. */
 struct place {
-    struct bus_msg *msg; /* that the command is about; NULL: none runs */
+    struct bus_msg *msg; /* the command's task; NULL: none runs */
     struct worker_child child;
     int64_t started_ms;
     enum why why; /* the command was asked to end */
@@ -52,17 +52,17 @@ struct worker {
     int64_t lease_ms;
     int64_t deliver_max;
     struct bus_sub *sub;
-    bool is_deaf;         /* nothing comes from it any more */
+    bool is_deaf;         /* its descriptor tells nothing more */
     struct place *places; /* jobs of them */
     struct pollfd *polled;
-    int64_t taken;   /* tasks, without those that came to nothing */
-    bool is_ending;  /* no task is taken any more ... */
-    bool is_told;    /* who gave a signal was told what it waits for */
-    bool is_drained; /* ... and none is given to us */
+    int64_t taken;   /* tasks, without those that were not done */
+    bool is_ending;  /* the worker takes no more tasks ... */
+    bool is_told;    /* said after a signal what it waits for */
+    bool is_drained; /* ... and the broker gives it none */
     int result;
 };
 
-/* No task is taken any more; CLI_OK: that is as it should be. */
+/* Takes no more tasks.  result: why; CLI_OK: as it was asked to. */
 static void end_with(struct worker *worker, int result)
 {
     worker->is_ending = true;
@@ -81,7 +81,7 @@ static struct bus_error *limit_error(const struct worker *worker, const struct b
     return error;
 }
 
-/* NULL: it did it. */
+/* The error of a command that ended; NULL: it did its task. */
 static struct bus_error *error_of(const struct worker *worker, const struct place *place)
 {
     struct run_end end = worker_child_how(&place->child, worker->command[0]);
@@ -106,7 +106,7 @@ static enum bus_err settle(const struct worker *worker, struct place *place)
     bool is_exit = WIFEXITED(child->wait_status);
     if (error == NULL && bus_msg_is_request(*msg)) {
         err = bus_msg_reply(msg, child->reply, child->reply_bytes);
-        bus_msg_return(msg); /* where it did not take it: to somebody else */
+        bus_msg_return(msg); /* the broker gives it to somebody else */
     } else if (error == NULL) {
         bus_msg_free(msg);
     } else if (place->why == WHY_LIMIT) {
@@ -114,7 +114,7 @@ static enum bus_err settle(const struct worker *worker, struct place *place)
     } else if (is_exit && WEXITSTATUS(child->wait_status) == TRY_AGAIN) {
         bus_msg_reject(msg, error, worker->retry_ms);
     } else if (!is_exit) {
-        bus_msg_reject(msg, error, 0); /* killed: another may have more luck */
+        bus_msg_reject(msg, error, 0); /* it was killed: another worker may do it */
     } else {
         bus_msg_fail(msg, error);
     }
@@ -138,7 +138,7 @@ static void finish(struct worker *worker, struct place *place)
     if (place->child.start_errno != 0) {
         give_up(worker, place, place->child.start_errno);
     } else if (place->why == WHY_OVER || place->why == WHY_STOPPED) {
-        bus_msg_return(&place->msg); /* over: that is about nothing */
+        bus_msg_return(&place->msg); /* the lease is over: no effect */
         worker->taken -= 1;
     } else {
         enum bus_err err = settle(worker, place);
@@ -161,7 +161,7 @@ static void begin(struct worker *worker, struct place *place)
     run_environment_set(&environment, "ERRBUS_TASK_SEQ", "%" PRIu64, bus_msg_seq(place->msg));
     run_environment_set(&environment, "ERRBUS_TASK_DELIVERY", "%u", bus_msg_delivery(place->msg));
     run_environment_set(&environment, "ERRBUS_TASK_REQUEST", "%d", bus_msg_is_request(place->msg));
-    run_environment_set(&environment, "ERRBUS_PARTY", "%s", ""); /* that is us */
+    run_environment_set(&environment, "ERRBUS_PARTY", "%s", ""); /* the command is not this party */
     run_environment_set(&environment, "ERRBUS_TOKEN", "%s", "");
     if (worker->cli.server != NULL) {
         run_environment_set(&environment, "ERRBUS_SERVER", "%s", worker->cli.server);
@@ -178,7 +178,7 @@ static void begin(struct worker *worker, struct place *place)
     }
 }
 
-/* Why it is to end now, if it is. */
+/* Why the command must end now, if it must. */
 static enum why look(const struct worker *worker, const struct place *place)
 {
     if (cli_signal_count() > 1) {
@@ -216,7 +216,7 @@ static struct bus_msg *receive(struct worker *worker)
     while (err == BUS_EFAILED && !worker->is_deaf) {
         struct bus_error *error = NULL;
         err = bus_sub_recv(worker->sub, BUS_POLL, &msg, &error);
-        if (err == BUS_EFAILED) { /* an error stands in the place of a task: nothing to do */
+        if (err == BUS_EFAILED) { /* an error in place of a task: nothing to do */
             cli_print_error(stderr, worker->cli.program, error);
         } else if (err != BUS_OK && err != BUS_ETIMEDOUT) {
             worker->is_deaf = true;
@@ -261,7 +261,7 @@ static void look_whether_to_end(struct worker *worker)
     }
 }
 
-/* What comes is begun where a place is free; at the end it goes back. */
+/* Starts the tasks that come, if a place is free.  When the worker ends, returns them. */
 static void take_all(struct worker *worker)
 {
     for (int64_t i = 0; i < worker->jobs; i++) {
@@ -281,7 +281,7 @@ static void take_all(struct worker *worker)
     }
 }
 
-/* Until there may be something to do. */
+/* Waits until there may be something to do. */
 static void wait_for_news(const struct worker *worker, int64_t busy)
 {
     size_t count = 0;

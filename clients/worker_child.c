@@ -31,8 +31,8 @@ static void close_end(int *fd)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* In the child, where nothing but what a signal handler may do is allowed: others of our threads
- * may have held locks. */
+/* Runs in the child.  It may only do what a signal handler may do: other threads of the parent may
+ * have held locks. */
 _Noreturn static void become(char *const *command, char *const *environment, const int ends[3],
                              int report)
 {
@@ -49,7 +49,7 @@ _Noreturn static void become(char *const *command, char *const *environment, con
     }
     int reason = errno;
     ssize_t written = write(report, &reason, sizeof reason);
-    (void)written; /* the parent has gone: nobody asks */
+    (void)written; /* on failure the parent is gone */
     _exit(127);
 }
 
@@ -106,7 +106,7 @@ static void feed(struct worker_child *child)
         child->value += count;
         child->value_bytes -= (size_t)count;
     }
-    bool is_refused = count < 0 && errno != EAGAIN && errno != EINTR; /* it does not read */
+    bool is_refused = count < 0 && errno != EAGAIN && errno != EINTR; /* nobody reads it */
     if (is_refused || child->value_bytes == 0) {
         close_end(&child->input);
     }
@@ -148,7 +148,7 @@ static void keep_tail(struct worker_child *child, const char *bytes, size_t coun
     child->tail_bytes = kept + count;
 }
 
-/* Takes in what is there; closes at the end. */
+/* Reads what is there.  Closes the descriptor at its end. */
 static void hear(struct worker_child *child, int *fd,
                  void (*keep)(struct worker_child *, const char *, size_t))
 {
@@ -172,7 +172,7 @@ size_t worker_child_poll(const struct worker_child *child, struct pollfd *polled
     return WORKER_CHILD_FDS;
 }
 
-/* Whether it has ended; it stays there, so that its group's number is not given away. */
+/* Whether it has ended.  It is not reaped, so nobody else gets the number of its group. */
 static bool has_ended(const struct worker_child *child)
 {
     siginfo_t info = {.si_pid = 0};
@@ -184,7 +184,7 @@ bool worker_child_tend(struct worker_child *child)
 {
     bool is_over = has_ended(child);
     if (is_over) {
-        (void)kill(-child->pid, SIGKILL); /* what it left behind; or there is nothing any more */
+        (void)kill(-child->pid, SIGKILL); /* processes that it left behind, if any */
     } else if (child->input >= 0) {
         feed(child);
     }
