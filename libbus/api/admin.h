@@ -27,7 +27,7 @@ struct bus_admin {
     bool is_turn;
 };
 
-/* One call: it has the turn. */
+/* One call, which has its turn. */
 struct admin_call {
     struct bus_admin *admin;
     int64_t deadline_ns;
@@ -48,17 +48,16 @@ enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
                                               struct bus_error **reterr),
                        void *arg, struct bus_error **reterr);
 
-/* For conversations of another kind.  Opens the connection if none is kept, and locks it: until
- * admin_connection_done(), which keeps it only if the answer was complete. */
+/* For calls that admin_ask() does not serve.  Opens the connection if none is kept, and locks it
+ * until admin_connection_done(), which keeps it only if the answer was complete. */
 enum bus_err admin_observer(struct admin_call *call, struct bus **out_bus,
                             struct bus_error **reterr);
 enum bus_err admin_courier(struct admin_call *call, struct bus **out_bus,
                            struct bus_error **reterr);
 void admin_connection_done(struct admin_call *call, struct bus *bus, bool is_answered);
 
-/* Waits for news of an observer or a courier, with its lock.  Not BUS_OK: the wait is over: the
- * bound has passed, or the connection has ended.  A broker that is out of reach at the bound is
- * named in reterr. */
+/* Waits for news of an observer or a courier, with its lock.  Another code than BUS_OK: the bound
+ * has passed, or the connection has ended.  If the broker is then out of reach, reterr names it. */
 enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_error **reterr);
 
 #endif

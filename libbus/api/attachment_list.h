@@ -8,7 +8,7 @@
 struct error_attachment {
     struct error_attachment *next;
     char name[LIMIT_NAME_BYTES + 1];
-    bool is_elsewhere; /* told by the wire: there is nothing of it here */
+    bool is_elsewhere; /* it came over the wire: this process has none of its bytes */
     int fd;            /* -1: data */
     uint64_t bytes;    /* of data; of the file when it was opened; ERROR_BYTES_UNKNOWN */
     uint8_t data[];

@@ -19,22 +19,22 @@ struct await {
 
 struct await_table *await_table_new(void); /* free() frees it, once all are discarded */
 
-/* All below with the lock. */
+/* Lock held for all calls below. */
 
-/* Takes the answers to those that were put by. */
+/* Takes the answers to the waits that were put by. */
 void await_collect(struct bus *bus);
 void await_discard_all(struct bus *bus);
 /* The wait for this slot that an earlier call put by; NULL: there is none. */
 struct await *await_find(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted);
-/* Takes what the session has for it. */
+/* Takes the session's answer, if there is one. */
 void await_look(struct bus *bus, struct await *await);
 /* Keeps it for the next call. */
 void await_put_by(struct bus *bus, struct await *await);
-/* Takes it out of those that were put by. */
+/* Takes the wait out of those that were put by. */
 void await_take_out(struct bus *bus, struct await *await);
-/* Gives it up. */
+/* Ends the wait, and frees it. */
 void await_drop(struct bus *bus, struct await *await);
-/* Gives the oldest up that was put by; false: there is none. */
+/* Drops the oldest wait that was put by; false: there is none. */
 bool await_drop_oldest(struct bus *bus);
 
 #endif

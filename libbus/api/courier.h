@@ -5,14 +5,14 @@
 
 #include "libbus/api/model.h"
 
-/* Part of a turn of the library's thread.  That of a party hands attachments over to its courier,
- * and opens one if it has none.  That of a courier sends the next piece.  Lock, which is given up
- * meanwhile.  Whether anything moved. */
+/* A part of a turn of the library's thread.  A party's thread hands attachments to its courier, and
+ * opens one if there is none.  A courier's thread sends the next piece.  Lock held, but not during
+ * that. Returns whether anything moved. */
 bool attach_turn(struct bus *bus, int64_t now_ns);
-/* Waits until the courier has brought everything, or has ended it where it cannot.
- * Errors: BUS_ETIMEDOUT; what keeps a courier out. */
+/* Waits until the courier has brought everything, or given it up.  Errors: BUS_ETIMEDOUT; why no
+ * courier can be opened. */
 enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns);
-/* After the threads ended: closes the courier.  What it did not bring is cut. */
+/* Closes the courier, after the threads ended.  Attachments that it did not bring are cut. */
 void attach_close(struct bus *bus);
 
 #endif

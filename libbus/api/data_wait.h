@@ -5,7 +5,7 @@
 
 #include "libbus/api/model.h"
 
-/* As api_wait(), for what comes over the data channel: the first thread that waits polls for it. */
+/* As api_wait(), for data: the first thread that waits also polls the data channel. */
 bool data_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
 
 #endif

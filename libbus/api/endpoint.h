@@ -12,16 +12,16 @@ const char *endpoints_next(struct endpoints *endpoints);
 /* What became of the connection to the endpoint in use. */
 void endpoints_spoke(struct endpoints *endpoints);
 void endpoints_closed(struct endpoints *endpoints, enum link_fault fault);
-/* Where data is, for the endpoint in use: what the user says, else what the broker announced, with
- * the host by which control was reached.  false: it does not fit. */
+/* The data endpoint that belongs to the endpoint in use: the user's, else the broker's, with the
+ * host by which control was reached.  false: it does not fit. */
 bool endpoints_data(struct endpoints *endpoints, const char *announced,
                     char out[LIMIT_ENDPOINT_BYTES + 1]);
-/* Where data is likely to be, before the broker announces it: what the user says, else where it was
- * last time, else behind the default port of control its own default.  false: nobody knows. */
+/* The likely data endpoint, before the broker announces it: the user's, else the last one, else the
+ * default one if control has its default port.  false: nobody knows. */
 bool endpoints_likely_data(const struct endpoints *endpoints, char out[LIMIT_ENDPOINT_BYTES + 1]);
 void endpoints_data_spoke(struct endpoints *endpoints);
 void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
-/* Whether control answers again and again, and data cannot be connected to. */
+/* Whether control answers several times in a row, but data cannot be connected to. */
 bool endpoints_lack_data(const struct endpoints *endpoints);
 /* Whether no endpoint could be connected to, each of them twice in a row. */
 bool endpoints_are_out_of_reach(const struct endpoints *endpoints);

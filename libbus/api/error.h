@@ -6,25 +6,25 @@
 #include "libbus/api/model.h"
 
 /* Errors that cost no memory. */
-extern struct bus_error error_none; /* nothing is known of it */
+extern struct bus_error error_none; /* an empty error */
 extern struct bus_error error_no_memory;
 extern struct bus_error error_timed_out;
 extern struct bus_error error_closed;
 extern struct bus_error error_forked;
 
-/* For calls that read: NULL reads as error_none. */
+/* The error, or error_none in place of NULL. */
 static inline const struct bus_error *error_or_none(const struct bus_error *error)
 {
     return error != NULL ? error : &error_none;
 }
 
-/* Writes what happened to reterr, or keeps it as the last error of this thread, and returns err.
- * What never left the process is of kind local. */
+/* Makes an error of kind local.  Gives it to reterr, or keeps it as the last error of this thread
+ * if reterr is NULL.  Returns err. */
 enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *type,
                        const char *format, ...) BUS_PRINTF(4, 5);
-/* The same with an error that there is, taken over.  NULL: there was no memory for it. */
+/* The same with an error that exists, which it takes over.  NULL: there was no memory for it. */
 enum bus_err error_give(struct bus_error **reterr, enum bus_err err, struct bus_error *error);
-/* What the code says, for a call without a reterr that has nothing better to say. */
+/* The same with the words of the code, for a call without a reterr. */
 enum bus_err error_say_code(enum bus_err err, const char *call);
 /* BUS_OK: it may be changed. */
 enum bus_err error_check_fresh(const struct bus_error *error);
@@ -37,7 +37,8 @@ struct bus_error *error_make(uint64_t kind, struct span type, struct span messag
 bool error_add_cause(struct bus_error *error, const struct bus_error *cause);
 /* There is room for it; false: no memory. */
 bool error_add_blame(struct bus_error *error, struct span party);
-/* Text cut in its middle, and saying so, to at most room - 1 bytes; invalid UTF-8 replaced. */
+/* Copies text, with invalid UTF-8 replaced.  A text that does not fit in room is cut in its middle,
+ * with a note. */
 char *error_text(struct span text, size_t bytes_max, bool *out_is_cut);
 
 #endif

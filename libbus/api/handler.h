@@ -6,7 +6,7 @@
 #include "libbus/api/model.h"
 
 void *handler_main(void *bus);
-/* Waits for a handler that runs or is to run; false: it still runs, and is left to itself. */
+/* Waits for a handler that runs or is to run; false: it still runs, and goes on alone. */
 bool handler_finish(struct bus *bus, int64_t timeout_ms);
 
 #endif

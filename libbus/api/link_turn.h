@@ -18,15 +18,15 @@ struct turn {
     struct buffer *parts[DATA_PER_TURN];
     unsigned control_count;
     unsigned data_count;
-    bool is_control_broken; /* something came that was not one part */
+    bool is_control_broken; /* a message had not one part */
     bool is_data_broken;
-    bool is_link_closed; /* the session is told once what came before is read */
+    bool is_link_closed; /* the session is told when the messages before it are read */
     /* where data was dialled beside control; "": nowhere, or the session has it */
     char early_data[LIMIT_ENDPOINT_BYTES + 1];
     /* to be sent */
     bool wants_room[LINK_LANE_COUNT];
-    bool is_unread[LINK_LANE_COUNT]; /* what came there may have lost its sign to a call */
-    int64_t sleep_end_ns;            /* when the library's thread is up again by itself */
+    bool is_unread[LINK_LANE_COUNT]; /* messages may be there that the descriptor does not show */
+    int64_t sleep_end_ns;            /* when the library's thread wakes by itself */
     uint8_t message[LIMIT_CONTROL_BYTES];
 };
 
@@ -38,22 +38,22 @@ void turn_receive_data(struct link *link, struct turn *turn);
 
 /* All below with the lock. */
 
-/* Gives what was received to the session; whether there was anything. */
+/* Gives the received parts to the session; whether there were any. */
 bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns);
-/* Carries out what the session wants of the link; whether there was anything. */
+/* Carries out the session's actions on the link; whether there were any. */
 bool turn_act(struct bus *bus, int64_t now_ns);
 /* Sends what the session has; whether anything was sent. */
 bool turn_send(struct bus *bus, struct turn *turn, int64_t now_ns);
-/* Sleeps until there is something to do; the lock is given up meanwhile. */
+/* Sleeps until there is something to do, without the lock. */
 void turn_sleep(struct bus *bus, struct turn *turn);
 
-/* Sends what was put into the session: here if the library's thread sleeps, or by it. */
+/* Sends what was put into the session: in this thread if the library's thread sleeps, else by that
+ * one. */
 void thread_say(struct bus *bus);
 void thread_unlock_say(struct bus *bus);
-/* While the library's thread sleeps: takes in what came over the data channel, and sends what
- * follows from it. */
+/* While the library's thread sleeps: takes in data that came, and sends what follows from it. */
 void thread_take_data(struct bus *bus);
-/* The same if the library's thread sleeps and something came; whether it was so. */
+/* The same, if the library's thread sleeps and data came; whether it was so. */
 bool thread_look_for_data(struct bus *bus);
 
 #endif

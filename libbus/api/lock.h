@@ -26,20 +26,20 @@ static inline void api_unlock(struct bus *bus)
     if (has_waited || api_thread.put_aside != NULL)
         api_after_unlock(bus, has_waited);
 }
-/* Something was put into the session: wakes the library thread if it sleeps.  With the lock, for
- * the link must not go meanwhile; it is once in a sleep. */
+/* Something was put into the session: wakes the library's thread if it sleeps, once in each sleep.
+ * Lock held, so that the link stays. */
 void api_wake(struct bus *bus);
 void api_unlock_wake(struct bus *bus);
 /* Waits for cond, whose waiters are counted in waiters, until deadline_ns (INT64_MAX: for ever).
  * false: it has passed.  Buffers put aside are released first, without the lock. */
 bool api_wait(struct bus *bus, pthread_cond_t *cond, unsigned *waiters, int64_t deadline_ns);
-/* The beginning of such a wait: the bus is counted until the lock is given up. */
+/* Begins such a wait: takes a reference of the bus until the lock is released. */
 void api_wait_begin(struct bus *bus);
 bool api_cond_init(pthread_cond_t *cond);
 void api_see_time(struct bus *bus, int64_t now_ns);
-/* About now, for the stamp of a value: a clock costs as much as the rest of a small one.  It was
- * read for API_STAMP_USES values, and in this turn or this sleep of the library thread.  Lock
- * held. */
+/* About now, for the stamp of a value: reading a clock costs as much as all else of a small value.
+ * So one reading serves API_STAMP_USES values, in one turn or one sleep of the library's thread.
+ * Lock held. */
 static inline int64_t api_stamp_ns(struct bus *bus)
 {
     if (bus->stamp_uses == 0)

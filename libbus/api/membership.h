@@ -13,14 +13,14 @@ enum bus_err membership_open(const struct endpoints *endpoints, const struct bus
 enum bus_err membership_open_courier(const struct endpoints *endpoints,
                                      const struct bus_options *options, struct bus **out_bus,
                                      struct bus_error **reterr);
-/* Waits until it is welcome; if it is not in time it is closed.  Who is not patient gives up when
- * no endpoint can be connected to (BUS_ELOST). */
+/* Waits for WELCOME.  On failure *bus is closed.  Without is_patient it gives up when no endpoint
+ * can be connected to (BUS_ELOST). */
 enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
                              struct bus_error **reterr);
-/* What each endpoint said last, with this code, which is returned.  Lock held. */
+/* Says how each endpoint did last, with this code, and returns it.  Lock held. */
 enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
                                         struct bus_error **reterr);
-/* Flush, leave, threads, session; *bus is gone. */
+/* Flushes, leaves, and ends threads and session; *bus becomes NULL. */
 enum bus_err membership_close(struct bus **bus, int64_t timeout_ms);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* From a waited-for slot.  Takes the item's buffer over; NULL: no memory. */
 struct bus_msg *msg_new(const char *topic, struct session_item *item);
-/* What became of its task is said. */
+/* Its task is settled. */
 void msg_settled(struct bus_msg **msg);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include "libbus/api/model.h"
 
-/* The error that belongs to a code of the end, to reterr if that is not NULL; returns err. */
+/* Gives the error of the party's end to reterr, if that is not NULL; returns err. */
 enum bus_err api_say_over(const struct bus *bus, enum bus_err err, struct bus_error **reterr);
-/* Wakes whom the session's news concern; notes the end of the party.  Lock held. */
+/* Wakes the threads that the session's news concern, and notes the end of the party.  Lock held. */
 void api_tell(struct bus *bus);
 void api_tell_all(struct bus *bus);
 /* Nobody waits for this result any more.  Lock held. */

@@ -5,10 +5,11 @@
 
 #include "libbus/api/model.h"
 
-/* Defaults, then what the caller's struct has; NULL: defaults.  false: bytes behind what is
- * known. */
+/* Copies the caller's struct over the defaults in known.  false: it has unknown bytes that are not
+ * zero. */
 bool options_take(void *known, size_t known_bytes, const void *given, size_t given_bytes);
-/* Defaults into the caller's struct, as far as it goes, zero behind, and its size at its front. */
+/* Fills the caller's struct with the defaults that it has room for, then zeros, and its size at the
+ * front. */
 void options_give(void *options, size_t bytes, const void *defaults, size_t default_bytes);
 /* Timeouts are 0 and up, or BUS_FOREVER. */
 static inline bool options_time_is_valid(int64_t timeout_ms)

@@ -23,14 +23,15 @@ struct ack_prefix {
     uint32_t head;
     uint32_t count;
     uint64_t next_seq;   /* the first slot that is not acknowledged: what the broker may be told */
-    uint64_t handed_end; /* behind the last slot that was handed out */
-    bool is_stopped;     /* a slot was given back: nothing from it on is ever acknowledged */
+    uint64_t handed_end; /* the slot behind the last one handed out */
+    bool is_stopped;     /* a slot was given back: it and all later slots stay unacknowledged */
 };
 
 void ack_prefix_fini(struct ack_prefix *prefix, struct memory *memory);
 /* Makes room for so many more; false: no memory. */
 bool ack_prefix_reserve(struct ack_prefix *prefix, struct memory *memory, uint32_t count);
-/* count slots from first_seq on are handed out: above all before; room was reserved. */
+/* Hands out count slots from first_seq on.  They are above all earlier ones, and room was
+ * reserved. */
 void ack_prefix_hand(struct ack_prefix *prefix, uint64_t first_seq, uint32_t count);
 /* true: next_seq moved.  A slot that was not handed out changes nothing. */
 bool ack_prefix_ack(struct ack_prefix *prefix, uint64_t seq);

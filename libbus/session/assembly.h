@@ -12,7 +12,7 @@
 
 struct assembly {
     bool is_begun;        /* a value is under way */
-    struct buffer *value; /* bytes: what is here, room: at least the whole; NULL: passed on */
+    struct buffer *value; /* its bytes so far, with room for all; NULL: passed on */
     uint64_t passed;      /* bytes that were passed on */
     uint64_t seq;
     int64_t stamp_ns; /* of each of its chunks */
@@ -42,7 +42,7 @@ struct assembly_piece {
 enum assembly_verdict assembly_pass(struct assembly *assembly, const struct frame *frame,
                                     uint64_t value_bytes_max, struct assembly_piece *out_piece);
 void assembly_drop(struct assembly *assembly);
-/* Bytes of the value of this slot that are here, or were passed on. */
+/* How many bytes of this slot's value are here, or were passed on. */
 uint64_t assembly_offset(const struct assembly *assembly, uint64_t seq);
 
 #endif

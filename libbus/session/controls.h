@@ -21,7 +21,7 @@ struct control {
     struct control *next;
     uint64_t number;
     uint64_t after_upload; /* waits until uploads up to this ordinal are done; 0: for none */
-    bool is_question;      /* it stays until it is answered, too */
+    bool is_question;      /* it also stays until it is answered */
     bool is_answered;
     uint64_t end; /* bytes of all messages up to this one, with it */
     size_t bytes;
@@ -52,14 +52,14 @@ void control_free(struct memory *memory, struct control **control);
 /* Takes over a control whose data and bytes are set; it was encoded with number controls->last + 1,
  * which it gets. */
 void controls_append(struct controls *controls, struct control **control, uint64_t after_upload);
-/* The next message to send, or NULL; after sending it, controls_sent().  LIMIT_PARKED_OPS and
- * LIMIT_PARKED_BYTES bound what is under way: the broker must keep all of it while it waits for the
- * data before it. */
+/* The next message to send, or NULL.  Call controls_sent() when it was sent.  LIMIT_PARKED_OPS and
+ * LIMIT_PARKED_BYTES bound the messages under way: the broker must keep them while it waits for the
+ * data before them. */
 struct control *controls_next(const struct controls *controls);
 void controls_sent(struct controls *controls);
-/* No message waits for uploads any longer. */
+/* Makes no message wait for uploads any longer. */
 void controls_hurry(struct controls *controls);
-/* Messages up to number are accepted.  false: number was never sent. */
+/* The broker accepted all messages up to number.  false: number was never sent. */
 bool controls_accept(struct controls *controls, uint64_t number);
 /* The answer to the question of this number came. */
 void controls_answer(struct controls *controls, uint64_t number);

@@ -41,9 +41,9 @@ struct inbox_stream {
     uint64_t position_seq; /* as in POSITION; after inbox_positions() */
     uint64_t position_offset;
     struct ack_prefix acks;
-    bool is_past_told;         /* what is missing of earlier attempts */
+    bool is_past_told;         /* the gap of earlier attempts was handed out */
     struct list dirty;         /* in inbox_sub.dirty while an ACK is due */
-    uint64_t ack_due_seq;      /* the position for it, once ... */
+    uint64_t ack_due_seq;      /* the position of that ACK, which is sent once ... */
     uint64_t ack_after_upload; /* ... uploads up to this ordinal are done */
     uint64_t ack_told_seq;
     uint64_t ack_number; /* of the last ACK; 0: none, or it has no number */
@@ -60,7 +60,7 @@ struct inbox_sub {
     bool is_durable;
     bool is_shared;    /* a member of a group: each frame is a task, in whatever order */
     bool is_in_pieces; /* chunks are handed out as they come */
-    bool is_closing;   /* the reader is gone; UNSUBSCRIBE is due, once ... */
+    bool is_closing;   /* the reader closed it; UNSUBSCRIBE is sent once ... */
     bool is_drop;
     bool is_open;                /* the broker has it, or will have */
     uint64_t opened_by;          /* the control number of SUBSCRIBE */
@@ -85,7 +85,7 @@ struct inbox_sub {
     uint64_t received; /* bytes of frames on this data connection */
     uint64_t taken;
     uint64_t taken_told;
-    uint64_t lag_told;   /* not durable: taken at the time of the last ACK */
+    uint64_t lag_told;   /* not durable: the value of taken at the last ACK */
     bool is_lag_due;     /* such an ACK is due */
     struct list news;    /* session.sub_news */
     struct list talk;    /* session.talk: TAKEN or ACK to be sent now */
@@ -128,7 +128,7 @@ enum wire_code inbox_look(struct inbox *inbox, struct inbox_sub *sub);
  * next.  out_look: what that gave. */
 enum wire_code inbox_take(struct inbox *inbox, struct inbox_sub *sub, uint32_t values_max,
                           struct session_item *out, enum wire_code *out_look);
-/* Works out the POSITION of every stream, over what lies here unread too. */
+/* Computes the POSITION of every stream, behind all unread frames. */
 enum wire_code inbox_positions(struct inbox *inbox);
 /* A new data connection: its count of bytes begins at 0. */
 void inbox_reconnect(struct inbox *inbox);

@@ -13,9 +13,9 @@
 enum session_item_kind {
     SESSION_ITEM_VALUE,
     SESSION_ITEM_ERROR,   /* value: an encoded error */
-    SESSION_ITEM_GAP,     /* seq..seq+count-1 missing: the broker kept them no longer */
+    SESSION_ITEM_GAP,     /* seq..seq+count-1 are missing: the broker no longer kept them */
     SESSION_ITEM_DROPPED, /* the same: the subscription was too slow, and asked to lose slots */
-    SESSION_ITEM_PAST,    /* count missing of earlier attempts, from seq of the oldest on */
+    SESSION_ITEM_PAST,    /* count missing of earlier attempts, seq: the first, in the oldest */
     SESSION_ITEM_END,     /* topic: the party; seq: incarnation; value: an error, or empty */
     SESSION_ITEM_PIECE,   /* of a value of which more is to come; the last one is a VALUE */
 };
@@ -26,9 +26,9 @@ struct session_item {
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
     uint64_t count;       /* values, or what is missing */
-    uint64_t first;       /* of an end: it stands for incarnations from this one to seq */
-    uint64_t offset;      /* of a piece: where it is in its value, ... */
-    uint64_t total_bytes; /* ... and how long that is; 0: the value is all of its slot's */
+    uint64_t first;       /* of an end: the first incarnation that it stands for */
+    uint64_t offset;      /* of a piece: its offset in the value */
+    uint64_t total_bytes; /* of a piece: the size of the value; 0: it is a whole value */
     uint8_t delivery;
     int64_t stamp_ns;
     uint32_t batch; /* counts data connections: on which one it came */

@@ -57,7 +57,7 @@ struct leases {
     struct pool pool;
     struct id_map by_number;
     uint64_t last;    /* number given last */
-    uint64_t settled; /* ever */
+    uint64_t settled; /* how many were settled so far */
     struct list held;
     struct list due;
     struct list said; /* by control_number */
@@ -80,7 +80,7 @@ void leases_said(struct leases *leases, struct lease *lease, uint64_t control_nu
 void leases_accept(struct leases *leases, uint64_t control_number);
 /* Whether the first `settled` leases that were settled are accepted. */
 bool leases_reached(const struct leases *leases, uint64_t settled);
-/* The subscription is closed, and what was due of it is said. */
+/* The subscription is closed, and TASK was sent for its settled tasks. */
 void leases_drop(struct leases *leases, uint32_t sub);
 
 #endif

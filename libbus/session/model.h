@@ -33,14 +33,14 @@
 #define SESSION_GREET_MIN_NS                                                                       \
     (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
 #define SESSION_SILENCE_NS (100 * SESSION_NS_PER_MS) /* beyond two beats: the broker is silent */
-/* A tick that comes later than it was asked for by more than what the broker is granted. */
+/* A tick that comes so much later than it was due shows that this process stood still. */
 #define SESSION_LATE_NS SESSION_SILENCE_NS
 
-/* Connections that get a beat each to answer; those behind them get more and more. */
+/* So many connections get one beat each to answer.  Later connections get more and more time. */
 #define SESSION_TRIES_PROMPT 4
 
 enum {
-    SESSION_SCRATCH_BYTES = LIMIT_ERROR_BYTES + 1024, /* any message that is kept */
+    SESSION_SCRATCH_BYTES = LIMIT_ERROR_BYTES + 1024, /* for any message that is queued */
     /* An error made here: a message, and names. */
     SESSION_ERROR_BYTES = LIMIT_ERROR_MESSAGE_BYTES + 4 * LIMIT_NAME_BYTES + 1024,
     SESSION_SPARE_ERROR_BYTES = 200,
@@ -52,13 +52,14 @@ struct session_taken { /* subscription 0: awaited slots */
     bool is_due;
 };
 
-/* Marks that have to wait for acknowledgements that wait for uploads; see session_acks.c. */
+/* A round of acknowledgements that wait for uploads, and for which marks wait; see
+ * session_acks.c. */
 struct session_ack_round {
     bool is_active;
     bool is_next_wanted;     /* marks were set after it began */
-    uint64_t done;           /* rounds that are through */
+    uint64_t done;           /* rounds that have ended */
     uint64_t after_upload;   /* of the active one */
-    uint64_t control_number; /* of the last one that is through */
+    uint64_t control_number; /* of the last round that has ended */
 };
 
 struct session_tap_state {
@@ -77,7 +78,7 @@ struct session_tap_state {
 };
 
 struct session_question {
-    bool is_on; /* asked, its last row did not come */
+    bool is_on; /* asked, and not answered to the end */
     bool is_due;
     bool is_complete; /* rows may be taken */
     uint64_t request;
@@ -86,7 +87,7 @@ struct session_question {
     struct rows rows;
 };
 
-/* Which attachment is meant. */
+/* Names an attachment. */
 struct session_label {
     struct span job, error, name; /* in the texts below */
     char job_text[LIMIT_NAME_BYTES];
@@ -94,14 +95,14 @@ struct session_label {
     char name_text[LIMIT_NAME_BYTES];
 };
 
-/* Pieces of a window, and one that the first of them may be a part of. */
+/* The pieces of a window, and one more, because the first may begin within a piece. */
 enum { SESSION_FETCHED_MAX = LIMIT_FETCH_WINDOW_BYTES / LIMIT_ATTACHMENT_PIECE_BYTES + 1 };
 
 struct session_courier {
     struct {
         struct session_label label;
         uint64_t promised;
-        bool is_on;  /* begun, and not over */
+        bool is_on;  /* under way */
         bool is_due; /* BRING is to be said */
         bool is_answered;
         bool is_last_sent;
@@ -118,8 +119,8 @@ struct session_courier {
         bool is_due; /* FETCH is to be said, once all that came is taken */
         bool is_answered;
         uint64_t request;
-        uint64_t next; /* what came lies before */
-        uint64_t end;  /* what is under way lies before; once it is answered */
+        uint64_t next; /* the next byte that is to come */
+        uint64_t end;  /* behind the last byte under way, once FETCH is answered */
         enum wire_code code;
         struct session_attached attached;
         char why[SESSION_WHY_BYTES];
@@ -131,11 +132,11 @@ struct session_courier {
 };
 
 struct session_verdict {
-    /* what this party was told of its job */
+    /* what this party heard of its job */
     struct buffer *error; /* NULL: nothing */
     unsigned state;       /* as in VERDICT */
     /* the question */
-    bool is_on; /* asked, VERDICT did not come */
+    bool is_on; /* asked, and VERDICT did not come */
     bool is_due;
     bool is_waiting; /* for the final one */
     uint32_t attempt;
@@ -146,12 +147,12 @@ struct session_verdict {
     struct rows rows;
 };
 
-/* Where this party is on its way through the barriers of an epoch. */
+/* This party's progress through the barriers of an epoch. */
 struct session_barrier {
     uint64_t epoch;
-    uint64_t round;   /* the one that it is at, or comes to next */
+    uint64_t round;   /* the barrier at which it is, or to which it comes next */
     bool is_there;    /* it waits */
-    bool is_due;      /* that is to be told */
+    bool is_due;      /* BARRIER is to be sent */
     bool is_answered; /* code, and error if it is not OK */
     enum wire_code code;
     struct buffer *error;
@@ -164,7 +165,7 @@ struct session {
     size_t text_bytes;
     struct once once;
     struct session_news news;
-    int64_t now_ns; /* the latest time that was told */
+    int64_t now_ns; /* the latest time that a call gave */
 
     /* connection */
     enum phase phase;
@@ -172,17 +173,17 @@ struct session {
     bool is_observer;
     bool is_courier;
     bool is_welcome;          /* was up once */
-    bool is_leaving;          /* LEAVE or FAIL_PARTY was said */
-    bool is_let_go;           /* the broker answered that */
+    bool is_leaving;          /* LEAVE or FAIL_PARTY was queued */
+    bool is_let_go;           /* the broker answered it */
     uint64_t complete_number; /* of COMPLETE; 0: not said, or refused */
-    bool is_failing;          /* the job failed: only LEAVE or FAIL_PARTY is left to say */
+    bool is_failing;          /* the job failed: only LEAVE or FAIL_PARTY may still be sent */
     bool is_hello_due;
     bool is_hello_sent; /* on this connection, asking for a new session */
     bool is_attach_due;
     bool is_ready_due;
     uint32_t position_at; /* the stream whose POSITION was told last */
     uint32_t dials;       /* connections begun */
-    uint32_t given_up;    /* of them, one after the other, for want of an answer */
+    uint32_t given_up;    /* of them, in a row, without an answer */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
     int64_t retry_ns;      /* WAIT: when to try again */

@@ -64,7 +64,7 @@ struct outbox {
     uint64_t sent_ever;        /* ... handed out at all */
     uint64_t accepted;         /* ... accepted */
     uint64_t bytes;            /* of all frames here */
-    size_t likely_bytes;       /* how large the last batch became; of one large frame not all */
+    size_t likely_bytes;       /* size of the last batch; of one large frame only a part */
     struct outbox_batch *ring; /* sealed, in order */
     uint32_t room;             /* 0 or a power of two */
     uint32_t head;
@@ -137,9 +137,10 @@ struct buffer *outbox_part(struct outbox *outbox);
 void outbox_part_sent(struct outbox *outbox);
 /* Everything up to number is accepted.  false: that was never sent. */
 bool outbox_accept(struct outbox *outbox, uint64_t number);
-/* The batch behind index others that are not accepted whole, borrowed; NULL: there is none. */
+/* The batch at index, counted from the first that is not accepted whole; borrowed; NULL: there is
+ * none. */
 struct buffer *outbox_batch(struct outbox *outbox, uint32_t index);
-/* A new connection: all that is here is to be sent again. */
+/* A new connection: everything here is sent again. */
 void outbox_rewind(struct outbox *outbox);
 
 #endif

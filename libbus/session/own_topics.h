@@ -42,7 +42,7 @@ struct own_topic {
     uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
     uint64_t limit_bytes;
     uint64_t batch_bytes; /* of small frames, in one batch */
-    bool is_doubtful;     /* the broker refused a frame of it, which may have used credit */
+    bool is_doubtful;     /* the broker refused one of its frames, which may have used credit */
     bool is_recount;      /* TOPIC_OPEN is sent again to learn the credit used */
     struct id_map slots;  /* seq to own_slot.id */
 };
@@ -74,8 +74,8 @@ void own_topics_fini(struct own_topics *own);
 /* The topic of this name, made if it is new.  Errors: CODE_EFULL, CODE_ENOMEM. */
 enum wire_code own_topics_open(struct own_topics *own, struct span name,
                                struct own_topic **out_topic);
-/* NULL: no such topic.  Most look for the one that they found last: a value's way is a chain of
- * loads, and this is the link that all others wait for. */
+/* NULL: no such topic.  Most calls look for the topic that was found last.  That case is fast,
+ * because all else on the path of a value waits for this look-up. */
 static inline struct own_topic *own_topics_find(struct own_topics *own, uint32_t id)
 {
     if (own->recent != NULL && own->recent->id == id)

@@ -35,8 +35,8 @@ void results_forget(struct results *results, uint64_t number);
 /* false: nobody asked, or it was answered before. */
 bool results_answer(struct results *results, uint64_t number, enum wire_code code,
                     struct span error);
-/* The answer, which is forgotten; CODE_ETIMEDOUT: none yet; CODE_EINVAL: never asked, or taken
- * before.  out_error may be NULL; it is the caller's, and NULL if there is none. */
+/* Takes the answer; CODE_ETIMEDOUT: none yet; CODE_EINVAL: never asked, or taken before.  out_error
+ * may be NULL; it gets the caller's reference, or NULL if there is none. */
 enum wire_code results_take(struct results *results, uint64_t number, struct buffer **out_error);
 
 #endif

@@ -20,14 +20,14 @@ struct rows {
     struct memory *memory;
     struct row *first;
     struct row *newest;
-    struct row *taken; /* the one handed out last: it stands until the next is taken */
+    struct row *taken; /* the row handed out last: it is valid until the next one is taken */
     uint32_t count;
     uint32_t count_max;
 };
 
 void rows_init(struct rows *rows, struct memory *memory, uint32_t count_max);
 void rows_fini(struct rows *rows);
-void rows_clear(struct rows *rows); /* but not the one handed out last */
+void rows_clear(struct rows *rows); /* keeps the row handed out last */
 /* Copies a part; false: count_max is reached, or no memory. */
 bool rows_push(struct rows *rows, struct span part);
 /* The oldest, borrowed until the next call; false: none. */

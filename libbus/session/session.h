@@ -91,9 +91,9 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
                            int64_t now_ns, struct session **out_session);
 void session_free(struct session **session);
 enum session_state session_state(const struct session *session);
-/* How much of its errors this party lets others see: what it chose, or what its job asks for. */
+/* How much of its errors this party lets others see: its own choice, or that of its job. */
 enum disclosure session_disclosure(const struct session *session);
-/* What its job asks for of all; UNSAID: nothing. */
+/* What the job asks of all its parties; UNSAID: nothing. */
 enum disclosure session_job_disclosure(const struct session *session);
 /* The largest value that the job allows; UINT64_MAX: no limit was told yet. */
 uint64_t session_value_bytes_max(const struct session *session);
@@ -101,13 +101,14 @@ bool session_is_welcome(const struct session *session); /* has been up at least 
 
 /* ---- time and link in ------------------------------------------------------------------------ */
 
-/* Times are monotonic ns of this process.  session_deadline_ns: when session_tick wants to be
- * called at the latest; INT64_MAX: never. */
+/* Times are monotonic ns of this process.  session_deadline_ns(): by when session_tick() must be
+ * called; INT64_MAX: never. */
 void session_tick(struct session *session, int64_t now_ns);
 int64_t session_deadline_ns(const struct session *session);
 /* The connection of a lane is known to be closed or could not be made. */
 void session_link_closed(struct session *session, int64_t now_ns);
-/* One part from the broker.  What breaks the protocol ends the session with CODE_EPROTO. */
+/* Takes one part from the broker.  A part that breaks the protocol ends the session with
+ * CODE_EPROTO. */
 void session_control_in(struct session *session, int64_t now_ns, struct span part);
 /* head: the delivery header.  batch is taken over (set to NULL); data aligned to 8. */
 void session_data_in(struct session *session, int64_t now_ns, struct span head,
@@ -127,34 +128,35 @@ enum session_action {
 enum session_action session_action(struct session *session);
 const char *session_data_endpoint(const struct session *session);
 bool session_has_action(const struct session *session); /* whether there is any; it stays */
-/* With SESSION_CONNECT_CONTROL: whether what stood before is put aside, open and unread, until the
- * next SESSION_CONNECT_DATA or SESSION_DISCONNECT. */
+/* With SESSION_CONNECT_CONTROL: whether the old connections are put aside, open and unread, until
+ * the next SESSION_CONNECT_DATA or SESSION_DISCONNECT. */
 bool session_keeps_link(const struct session *session);
-/* Where SESSION_CONNECT_CONTROL was carried out to, which the error of a lost or stopped broker
- * names: UTF-8, at most LIMIT_ENDPOINT_BYTES. */
+/* The endpoint to which SESSION_CONNECT_CONTROL was carried out.  The error of a lost or stopped
+ * broker names it: UTF-8, at most LIMIT_ENDPOINT_BYTES. */
 void session_dialled(struct session *session, struct span endpoint);
 
 /* The next control message to send, encoded into out (LIMIT_CONTROL_BYTES); false: none now.
  * session_control_sent() says that the link took it; without it the same one comes again. */
 bool session_control_out(struct session *session, int64_t now_ns, uint8_t *out, size_t *out_bytes);
 void session_control_sent(struct session *session);
-/* Whether credit or acknowledgements are worth a message now: what was taken and acknowledged
- * since the last one is more than a part of the window, or has to be durable. */
+/* Whether credit or acknowledgements are worth a message now.  They are if more than a part of the
+ * window was taken or acknowledged since the last one, or if an acknowledgement is durable. */
 bool session_control_is_due(const struct session *session);
 /* The next part for the data channel, borrowed; NULL: none now.  Seals the open batch. */
 struct buffer *session_data_out(struct session *session, int64_t now_ns);
 void session_data_sent(struct session *session);
-/* Whether it is worth asking: what was said may wait for the broker's answer, to grow a batch. */
+/* Whether there may be a part to send.  A batch may still wait for the broker's answer, to grow. */
 bool session_data_is_due(const struct session *session);
-/* Whether values in chunks are on their way: parts of them are copied when their turn comes. */
+/* Whether values in chunks are under way.  Their chunks are copied only when their turn comes. */
 bool session_is_uploading(const struct session *session);
 
 /* ---- the end of this party ------------------------------------------------------------------- */
 
-/* Why the session is over: a code (EFENCED, ELOST, ECLOSED, EPROTO, EDENIED; when a greeting was
- * refused, whatever the broker said; EFULL: a status beyond LIMIT_CONTROL_QUEUE rows) and an
- * encoded error; CODE_OK while it is not.  The first cause wins and stays.  out_error may be NULL;
- * it gets a reference of the caller's, or NULL if there is no error (ECLOSED after a leave). */
+/* Why the session is over, and an encoded error; CODE_OK while it is not over.  The codes are
+ * EFENCED, ELOST, ECLOSED, EPROTO and EDENIED; after a refused greeting, the broker's code; and
+ * EFULL for a status beyond LIMIT_CONTROL_QUEUE rows.  The first cause stays.  out_error may be
+ * NULL.  It gets a reference of the caller's, or NULL if there is no error (ECLOSED after a
+ * leave). */
 enum wire_code session_end(const struct session *session, struct buffer **out_error);
 
 /* ---- news: what changed since the last call, for those who wait ------------------------------ */
@@ -175,8 +177,8 @@ struct session_news session_news(struct session *session);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* All calls: errors are what is to be returned to the application; CODE_ETIMEDOUT means "not now":
- * wait for news (is_credit, is_accepted) and call again. */
+/* All calls return the code for the application.  CODE_ETIMEDOUT means "not now": wait for news
+ * (is_credit, is_accepted), and call again. */
 
 /* The session's number of a topic of ours, for the calls below; name is the whole topic.
  * Errors: EINVAL (name), EDENIED (another's), EFULL, ENOMEM. */
@@ -187,8 +189,8 @@ enum wire_code session_topic(struct session *session, struct span name, uint32_t
  * end's code. */
 enum wire_code session_publish(struct session *session, int64_t now_ns, uint32_t topic,
                                const struct span *values, size_t count, uint64_t *out_first_seq);
-/* The same for one value that is copied already: taken over with CODE_OK, and by reference if it
- * travels in chunks. */
+/* The same for one value that is copied already.  With CODE_OK the session takes it over, by
+ * reference if it travels in chunks. */
 enum wire_code session_publish_owned(struct session *session, int64_t now_ns, uint32_t topic,
                                      struct buffer **value);
 
@@ -196,9 +198,9 @@ enum wire_code session_publish_owned(struct session *session, int64_t now_ns, ui
 enum wire_code session_reserve(struct session *session, int64_t now_ns, uint32_t topic, int64_t seq,
                                int64_t deadline_ms, uint64_t value_bytes_max, uint64_t *out_seq);
 
-/* The same, but the slot needs others: when one of them fails, so does it.  A need of the same
- * topic must have a number below the slot's.  Errors: those; EINVAL: it has not, or more than
- * LIMIT_SLOT_NEEDS. */
+/* The same for a slot that needs other slots: when one of them fails, it fails too.  A need of the
+ * same topic must have a number below the slot's.  Errors: the same; EINVAL: a need has not, or
+ * there are more than LIMIT_SLOT_NEEDS. */
 struct session_reservation {
     int64_t seq;
     int64_t deadline_ms;
@@ -214,16 +216,16 @@ uint64_t session_next_seq(const struct session *session, uint32_t topic,
 /* Whether the broker has settled this slot of ours, so that a value would come too late. */
 bool session_is_settled(const struct session *session, uint32_t topic, uint64_t seq);
 
-/* value is copied if it is small, or is a reference taken over by the outbox (owned, any size).  An
- * owned one above SESSION_OWNED_BYTES is read when it is sent.
- * Errors: ETIMEDOUT: outbox full; ETOOBIG; ESETTLED: the slot is known to have failed. */
+/* Commits a value: value is copied; or owned, a buffer of any size, is taken over.  An owned one
+ * above SESSION_OWNED_BYTES is read when it is sent.  Errors: ETIMEDOUT: the outbox is full;
+ * ETOOBIG; ESETTLED: the slot is known to have failed. */
 #define SESSION_OWNED_BYTES (UINT64_C(64) * 1024)
 enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,
                               struct span value);
 enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uint32_t topic,
                                     uint64_t seq, struct buffer **value);
 
-/* error: encoded.  Room for it was set aside at the reservation: cannot fail. */
+/* Fails the slot; error: encoded.  Cannot fail, because the reservation set room aside. */
 void session_fail(struct session *session, int64_t now_ns, uint32_t topic, uint64_t seq,
                   struct span error);
 /* Errors: ENOMEM.  The answer comes as session_result(number). */
@@ -231,18 +233,18 @@ enum wire_code session_retract(struct session *session, uint32_t topic, uint64_t
                                struct span error, uint64_t *out_number);
 /* Errors: EINVAL: slots of ours are open. */
 enum wire_code session_complete(struct session *session, uint64_t *out_number);
-/* Whether the RESULT of number has come: its code (CODE_ETIMEDOUT: not yet; the end's code: it will
- * not come) and, if out_error is not NULL, its error or NULL; forgets it. */
+/* Takes the RESULT of number: returns its code, and its error or NULL in out_error, which may be
+ * NULL. CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_result(struct session *session, uint64_t number, struct buffer **out_error);
 
-/* Ends with CODE_ECLOSED, unless the job is failing: then the first cause stands, and this is
- * reported all the same. */
+/* Reports the failure of the party.  The session ends with CODE_ECLOSED, unless the job is failing:
+ * then the first cause stands. */
 void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);
 /* where: up to LIMIT_NAME_BYTES, for people. */
 void session_progress(struct session *session, uint64_t next_within_ms, struct span where);
 
-/* A mark of all that was said so far, and whether the broker has answered all of it. */
+/* A mark of everything that was sent so far, and whether the broker has answered all of it. */
 struct session_mark {
     uint64_t data_number;
     uint64_t control_number;
@@ -254,12 +256,12 @@ struct session_mark session_mark(struct session *session);
 bool session_mark_reached(const struct session *session, struct session_mark mark);
 /* Whether the broker answered all values and messages up to now, whatever the connection does. */
 bool session_is_answered(const struct session *session);
-/* Whether LEAVE or FAIL_PARTY was said. */
+/* Whether LEAVE or FAIL_PARTY was queued. */
 bool session_is_leaving(const struct session *session);
 bool session_has_room(const struct session *session); /* in the outbox, for bus_room_fd() */
 
-/* The oldest refusal: topic (borrowed), seq, encoded error (the caller's); false: none.  The newest
- * LIMIT_REFUSALS are kept; refusals_ever counts all, for flush. */
+/* Takes the oldest refusal: topic (borrowed), seq, and the encoded error (the caller's); false:
+ * none. The newest LIMIT_REFUSALS are kept.  session_refusals_ever() counts all, for flush. */
 bool session_refusal(struct session *session, struct span *out_topic, uint64_t *out_seq,
                      struct buffer **out_error);
 uint64_t session_refusals_ever(const struct session *session);
@@ -271,13 +273,13 @@ bool session_has_notice(const struct session *session);
 
 /* Id for an error made here: "job/party/incarnation/n", n odd (the broker's are even). */
 size_t session_error_id(struct session *session, char *out, size_t room);
-/* For those who are to speak for a guard's incarnation; 0: not welcome yet. */
+/* The token for parties that share a guard's incarnation; 0: no WELCOME yet. */
 uint64_t session_token(const struct session *session);
 uint32_t session_incarnation(const struct session *session);
 uint32_t session_attempt(const struct session *session);
-/* What survives of what is acknowledged, as the newest WELCOME, ACCEPTED or CHUNKED said it. */
+/* The durability of acknowledgements, as the newest WELCOME, ACCEPTED or CHUNKED said it. */
 uint8_t session_durability(const struct session *session);
-/* The broker's monotonic clock as reckoned here, and how far that may be off. */
+/* The broker's monotonic clock as estimated here, and how far that may be off. */
 int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_t *out_uncertainty);
 
 /* ---- awaiting -------------------------------------------------------------------------------- */
@@ -286,8 +288,8 @@ int64_t session_broker_ns(const struct session *session, int64_t now_ns, uint64_
 enum wire_code session_await(struct session *session, struct span topic, uint64_t seq,
                              bool is_value_wanted, uint64_t *out_want);
 
-/* CODE_OK and the item, and the want is forgotten; CODE_ENOMEM: answered, but there is no memory
- * for the value, and forgotten too; CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
+/* CODE_OK: the item; CODE_ENOMEM: it came, but there was no memory for the value.  Both forget the
+ * want. CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
 void session_unawait(struct session *session, uint64_t want);
 
@@ -308,22 +310,22 @@ enum wire_code session_subscribe(struct session *session, struct span pattern,
                                  const struct session_sub_options *options, uint32_t *out_sub);
 enum wire_code session_sub_add(struct session *session, uint32_t sub, struct span pattern);
 void session_unsubscribe(struct session *session, uint32_t sub, bool is_drop);
-/* A member of a group is given nothing more, and keeps what it has. */
+/* Drains a member of a group: it gets no more tasks, and keeps those that it has. */
 enum wire_code session_sub_drain(struct session *session, uint32_t sub);
 
-/* The next frame.  CODE_OK and the item; CODE_ETIMEDOUT: nothing here; EDENIED etc.: the
- * subscription was refused (out_error); the end's code once all that is here was taken. */
+/* Takes the next frame.  CODE_OK: the item; CODE_ETIMEDOUT: nothing is here; EDENIED and others:
+ * the subscription was refused (out_error); the end's code: all that is here was taken. */
 enum wire_code session_sub_take(struct session *session, uint32_t sub, struct session_item *out,
                                 struct buffer **out_error);
-/* The same, but as many as values_max values at once, as far as they came together. */
+/* The same, with up to values_max values at once if they came together. */
 enum wire_code session_sub_take_range(struct session *session, uint32_t sub, uint32_t values_max,
                                       struct session_item *out, struct buffer **out_error);
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* What becomes of a task (TASK in PROTOCOL.md): called once for each that was handed out, after
- * its reply.  What is said of one whose lease is over, or whose subscription is closed, is nothing.
- * error: encoded, or empty. */
+/* Settles a task (TASK in PROTOCOL.md).  Call it once for each task that was handed out, after its
+ * reply. It has no effect if the lease is over or the subscription is closed.  error: encoded, or
+ * empty. */
 enum session_task_how {
     SESSION_TASK_DONE = 0,
     SESSION_TASK_RETURNED = 1,
@@ -332,17 +334,18 @@ enum session_task_how {
 };
 void session_task_end(struct session *session, uint64_t lease, enum session_task_how how,
                       int64_t retry_after_ms, struct span error);
-/* Settles the reply slot of a request with a value, and ends the task with that.  owned: the buffer
- * that value is, of which a reference is taken if it is large; or NULL: it is copied.
- * Errors: EINVAL: it is no request; ESETTLED: its lease is over; ETIMEDOUT: no room in the outbox;
- * ETOOBIG; ENOMEM; ECLOSED: its subscription is closed; the end's code. */
+/* Settles the reply slot of a request with a value, which also ends the task.  owned: the buffer of
+ * the value, of which a reference is taken if it is large; NULL: the value is copied.  Errors:
+ * EINVAL: it is no request; ESETTLED: its lease is over; ETIMEDOUT: no room in the outbox; ETOOBIG;
+ * ENOMEM; ECLOSED: its subscription is closed; the end's code. */
 enum wire_code session_task_reply(struct session *session, int64_t now_ns, uint64_t lease,
                                   struct span value, struct buffer *owned);
-/* Whether the lease is over, but by us; out_why: the encoded error (the caller's reference), or
- * NULL if it was not told; may be NULL.  Told as news.is_result. */
+/* Whether somebody else ended the lease.  out_why may be NULL; it gets the encoded error (the
+ * caller's reference), or NULL if none came.  news.is_result tells of it. */
 bool session_task_is_over(const struct session *session, uint64_t lease, struct buffer **out_why);
-/* Publishes value to topic as a request: reserves the next slot of replies, which is "_replies" of
- * this party, for whoever is given it.  deadline_ms -1: none.  Errors: as session_publish(). */
+/* Publishes value to topic as a request.  Reserves the next slot of replies, this party's topic
+ * "_replies", for the member that gets the request.  deadline_ms -1: none.  Errors: as
+ * session_publish(). */
 enum wire_code session_request(struct session *session, int64_t now_ns, uint32_t topic,
                                uint32_t replies, struct span value, struct buffer *owned,
                                int64_t deadline_ms, uint64_t *out_seq);
@@ -352,13 +355,13 @@ uint32_t session_sub_news(struct session *session);
 /* topic: the broker's number.  The name is borrowed as long as the session exists. */
 struct span session_topic_name(const struct session *session, uint32_t topic);
 
-/* A slot of a subscription is done with (any order; acknowledged to the broker as a prefix).  Of a
- * GAP or DROPPED item seq is the last missing one: item.seq + item.count - 1. */
+/* Acknowledges a slot of a subscription, in any order; the broker hears of a prefix.  For a GAP or
+ * DROPPED item, seq is the last missing slot: item.seq + item.count - 1. */
 void session_ack(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
-/* The same for count slots from first_seq on, for the price of one look-up. */
+/* The same for count slots from first_seq on, with one look-up. */
 void session_ack_range(struct session *session, uint32_t sub, uint32_t topic, uint64_t first_seq,
                        uint64_t count);
-/* A PAST item is done with. */
+/* Acknowledges a PAST item. */
 void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
 /* The reader gives the slot back: this subscription never acknowledges it, nor any slot after
  * it. */
@@ -375,18 +378,18 @@ struct session_membership {
 /* What the broker said of the run when this party joined it. */
 struct session_run {
     uint32_t incarnations; /* of this party in it, with this one; 0: not welcome yet */
-    bool is_continued;     /* all its parties had ended, and others continued it */
-    int64_t rest_ns;       /* when the last of them ended, by the broker's wall clock */
+    bool is_continued;     /* all its parties had ended, and then others joined it */
+    int64_t rest_ns;       /* when the last of them had ended, by the broker's wall clock */
 };
 struct session_run session_run(const struct session *session);
 /* The newest. */
 struct session_membership session_membership(const struct session *session);
 bool session_job_is_created(const struct session *session); /* as far as is known */
-/* Comes to the next barrier of this epoch, or goes on waiting there.  CODE_OK: all are there;
- * CODE_ETIMEDOUT: not yet; else why they will not be, with an error in out_error (may be NULL):
- * EFAILED: the membership is another, EENDED: a member completed; the end's code. */
+/* Comes to the next barrier of this epoch, or goes on waiting there.  CODE_OK: all members are
+ * there; CODE_ETIMEDOUT: not yet.  Otherwise they will not all come, and out_error (may be NULL)
+ * gets an error: EFAILED: the membership changed; EENDED: a member completed; the end's code. */
 enum wire_code session_barrier(struct session *session, uint64_t epoch, struct buffer **out_error);
-/* Waits there no more, until it comes again. */
+/* Stops waiting there, until it comes again. */
 void session_barrier_leave(struct session *session);
 
 #endif

@@ -20,7 +20,7 @@ void acks_sub_refused(struct session *session, struct inbox_sub *sub, uint64_t n
 bool acks_message(struct session *session, struct msg *out);
 /* A new connection: messages without a number may be lost, and go out again with its first beat. */
 void acks_rewind(struct session *session);
-/* With each beat: sends what is less than a quarter of a window, too. */
+/* With each beat: also sends what is less than a quarter of a window. */
 void acks_beat(struct session *session);
 /* Bytes were taken: TAKEN is due once they are a quarter of the window. */
 void acks_taken(struct session *session, struct inbox_sub *sub);

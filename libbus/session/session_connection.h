@@ -20,7 +20,7 @@ void session_bye(struct session *session);
 /* The broker accepted something that was sent on the data channel. */
 void session_data_moved(struct session *session);
 
-/* period_ns, or longer after several connections in a row got no answer. */
+/* The time to wait for an answer: period_ns, or more after several connections without one. */
 int64_t session_patience_ns(const struct session *session, int64_t period_ns);
 /* How long a connection may wait for WELCOME. */
 int64_t session_greet_ns(const struct session *session);

@@ -23,7 +23,7 @@ struct spares {
 void spares_fini(struct spares *spares);
 /* A buffer of its own with at least this room, bytes 0; NULL: no memory. */
 struct buffer *spares_take(struct spares *spares, size_t room);
-/* Takes one reference over: the buffer is kept for later, or dropped. */
+/* Takes one reference over, and keeps the buffer for later or drops it. */
 void spares_give(struct spares *spares, struct buffer **buffer);
 
 #endif

@@ -94,7 +94,7 @@ bool wants_unawait(struct wants *wants, struct msg *out);
 void wants_rewind(struct wants *wants);
 
 enum wants_verdict {
-    WANTS_NOTHING, /* nobody is answered (yet) */
+    WANTS_NOTHING, /* nothing is answered (yet) */
     WANTS_ANSWERED,
     WANTS_BROKEN,
 };
