@@ -23,12 +23,15 @@
 #define WARM_NS (400 * MS) /* and ten round trips: windows have grown */
 #define ROUND_TRIPS 10
 #define MEASURED_NS (1500 * MS)
-#define SILENT_MS 30000 /* a reader that says nothing for so long has failed */
+#define VALUES_MIN 2
+#define SAMPLES_MIN 3
+#define LOOK_MS 100
+#define START_MS 30000 /* of a role */
 #define POINT_NS_MAX (20000 * MS)
 #define SLOWER 10
 #define IN_PLACE_US 60e3 /* an error may take so long, and both links */
 #define CONTROL_US 20e3
-#define POINTS_MAX 128
+#define FAILED 1e-3
 
 struct size {
     const char *name;
@@ -110,6 +113,7 @@ static void play_drain(char **words)
     struct bus *bus = bench_open(words[0], words[1]);
     struct bus_sub *sub = bench_subscribe(bus, "flooding/bulk");
     unsigned long long count = 0;
+    unsigned long long errors = 0;
     int64_t told_ns = 0;
     role_ready();
     for (;;) {
@@ -119,9 +123,14 @@ static void play_drain(char **words)
         if (err == BUS_EFAILED) {
             tell_sample(bus_error_code(error));
             bus_error_unref(&error);
+            errors++;
             continue;
         }
         bench_check(err, "receive");
+        if (bus_msg_seq(msg) != count + errors) {
+            bench_die("slot %llu where %llu was due", (unsigned long long)bus_msg_seq(msg),
+                      count + errors);
+        }
         bus_msg_free(&msg);
         count++;
         if (test_now_ns() >= told_ns + TELL_NS) {
@@ -194,7 +203,7 @@ static bool start_own(struct run *run, struct process *role, const char *name, c
 {
     const char *const words[] = {"link_bench", name, at, more, NULL};
     const char *line = NULL;
-    return (process_start(role, words, NULL) && process_line(role, SILENT_MS, &line) &&
+    return (process_start(role, words, NULL) && process_line(role, START_MS, &line) &&
             strcmp(line, "ready") == 0) ||
            complain(run, role, "does not start");
 }
@@ -311,26 +320,45 @@ static void keep_times(struct samples *samples, double us[2])
     us[1] = samples_percentile(samples, 99);
 }
 
-/* Follows the first reader until it has enough, and then hears what the others said meanwhile. */
+static bool has_values(const struct progress *progress)
+{
+    return progress->last >= progress->first + VALUES_MIN;
+}
+
+static bool is_enough(const struct run *run, const struct progress *progress,
+                      const struct progress *slow, int64_t lasts_ns)
+{
+    return has_values(progress) && progress->last_ns >= progress->first_ns + lasts_ns &&
+           progress->samples.count >= SAMPLES_MIN && (run->point->readers == 1 || has_values(slow));
+}
+
+/* What a process said meanwhile. */
+static void catch_up(struct process *role, struct progress *progress, int64_t warm_ns)
+{
+    while (role->pid != 0 && follow(role, progress, warm_ns, 0)) {
+        continue;
+    }
+}
+
+/* Follows the first reader, and hears what the others say, until all have enough or the time of a
+ * point is over. */
 static bool measure(const struct bench *bench, struct run *run, struct measured *measured)
 {
     const struct point *point = run->point;
+    struct process *last = &run->readers[point->readers - 1];
     struct progress progress = {.first = 0};
     struct progress slow = {.first = 0};
     struct progress control = {.first = 0};
     int64_t warm_ns = test_now_ns() + WARM_NS + ROUND_TRIPS * 2 * point->delay->us * 1000;
     int64_t until_ns = warm_ns + POINT_NS_MAX;
     int64_t lasts_ns = bench->is_quick ? MEASURED_NS / 5 : MEASURED_NS;
-    bool is_there = true;
-    while (
-        is_there && test_now_ns() < until_ns &&
-        (progress.last < progress.first + 2 || progress.last_ns < progress.first_ns + lasts_ns)) {
-        is_there = follow(&run->readers[0], &progress, warm_ns, SILENT_MS);
+    while (test_now_ns() < until_ns && !is_enough(run, &progress, &slow, lasts_ns)) {
+        (void)follow(&run->readers[0], &progress, warm_ns, LOOK_MS);
+        if (point->readers > 1) {
+            catch_up(last, &slow, warm_ns);
+        }
     }
-    while (point->readers > 1 && follow(&run->readers[point->readers - 1], &slow, warm_ns, 0)) {
-    }
-    while (run->tap.pid != 0 && follow(&run->tap, &control, warm_ns, 0)) {
-    }
+    catch_up(&run->tap, &control, warm_ns);
     measured->share = share_of(&progress, point->size, point->rate->bits);
     measured->slow_share = share_of(&slow, point->size, point->rate->bits / SLOWER);
     measured->values = progress.last - progress.first;
@@ -339,8 +367,7 @@ static bool measure(const struct bench *bench, struct run *run, struct measured 
     samples_fini(&progress.samples);
     samples_fini(&slow.samples);
     samples_fini(&control.samples);
-    return measured->share > 0 ||
-           complain(run, is_there ? &run->writer : &run->readers[0], "carries too little");
+    return measured->share > 0 || complain(run, &run->writer, "two values did not come in time");
 }
 
 /* false: it failed, and said so. */
@@ -375,7 +402,8 @@ static size_t class_of(const struct point *point)
     return is_small_1g ? CLASS_SMALL_1G : (size_t)(point->size - sizes);
 }
 
-/* The least and the most over all points, of each run; 0: not measured. */
+/* The least and the most over all points, of each run; 0: not measured.  A point where Errbus
+ * failed counts as FAILED. */
 struct least {
     double to_raw[CLASSES][BENCH_RUNS_MAX];
     double to_nats[CLASSES][BENCH_RUNS_MAX];
@@ -426,6 +454,7 @@ static void tell(const struct bench *bench, const struct systems *systems,
 
 static void lower(double *least_value, double value)
 {
+    value = value > FAILED ? value : FAILED;
     if (*least_value == 0 || value < *least_value) {
         *least_value = value;
     }
@@ -452,11 +481,13 @@ static void compare(const struct point *point, const struct systems *systems,
     for (size_t i = 0; i < systems->count; i++) {
         const char *name = systems->at[i]->name;
         const struct measured *one = &measured[i][run];
+        if (strcmp(name, "errbus") == 0) {
+            ours = one; /* its share is 0 where it failed */
+        }
         if (is_out[i]) {
             continue;
         }
-        if (strcmp(name, "errbus") == 0) {
-            ours = one;
+        if (ours == one) {
             raise_to(&least.in_place[run], one->in_place_us[1] / allowed_us(point, true));
             raise_to(&least.control[run], one->control_us[1] / allowed_us(point, false));
         }
