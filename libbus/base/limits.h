@@ -63,13 +63,13 @@
  * waits for it. */
 #define LIMIT_ACCEPT_BYTES (UINT64_C(512) * 1024)
 #define LIMIT_ACCEPT_MS 1
-#define LIMIT_NOTICES 64           /* of one session, read or not */
-#define LIMIT_NEVER_JOINED_MS 1000 /* a wait for a party that never joined, before it is told */
-#define LIMIT_AWAITS 65536         /* of one party at a time */
-#define LIMIT_OPEN_SLOTS (1 << 20) /* in one broker */
-#define LIMIT_REFUSAL_SLOTS 4096   /* of which one refusal speaks */
-#define LIMIT_ERROR_ATTACHMENTS 16 /* of one error */
-#define LIMIT_ATTACHMENT_PIECE_BYTES 65536               /* of an attachment, in one message */
+#define LIMIT_NOTICES 64                   /* of one session, read or not */
+#define LIMIT_NOTICE_MS 1000               /* a wait that may be in vain, before it is told */
+#define LIMIT_AWAITS 65536                 /* of one party at a time */
+#define LIMIT_OPEN_SLOTS (1 << 20)         /* in one broker */
+#define LIMIT_REFUSAL_SLOTS 4096           /* of which one refusal speaks */
+#define LIMIT_ERROR_ATTACHMENTS 16         /* of one error */
+#define LIMIT_ATTACHMENT_PIECE_BYTES 65536 /* of an attachment, in one message */
 #define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024) /* of one, on its way to who fetches */
 #define LIMIT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)  /* ... to the broker */
 #define LIMIT_BRINGERS 8                                 /* with such a window at a time */

@@ -617,6 +617,45 @@ Test(core_group, fail_requests_that_nobody_serves)
     EXPECT("");
 }
 
+/* How many there were since the last look. */
+static unsigned count_notices(void)
+{
+    unsigned count = 0;
+    for (const char *at = said; (at = strstr(at, "notice about alice/tasks")) != NULL; at++)
+        count += 1;
+    return count;
+}
+
+Test(core_group, tell_once_that_nobody_serves_requests)
+{
+    requests(2);
+    pass_ms(LIMIT_NOTICE_MS - 1);
+    EXPECT("");
+    pass_ms(1);
+    EXPECT("1 < notice about alice/tasks (notice of alice)\n");
+    cr_expect_str_eq(error_message, "no group with a member takes requests of 'alice/tasks'; start "
+                                    "a worker, or correct the topic; they fail after 30000 ms "
+                                    "without one");
+    request(2, 2, 22, 0);
+    forget();
+    keep_alive(DEFAULT_UNSERVED_MS + LIMIT_NOTICE_MS);
+    cr_expect_eq(count_notices(), 0, "%s", said);
+}
+
+Test(core_group, tell_of_no_request_that_is_served_or_over_in_time)
+{
+    workers(1);
+    requests(3); /* one waits for room, and is served all the same */
+    pass_ms(LIMIT_NOTICE_MS);
+    cr_expect_eq(count_notices(), 0, "%s", said);
+    drain(2, 1);
+    drain(3, 1); /* from now on it is not */
+    pass_ms(LIMIT_NOTICE_MS - 1);
+    cr_expect_eq(count_notices(), 0, "%s", said);
+    pass_ms(1);
+    cr_expect_eq(count_notices(), 1, "%s", said);
+}
+
 /* The group begins behind the request, and so never comes to it. */
 Test(core_group, fail_a_request_that_its_group_will_not_come_to)
 {

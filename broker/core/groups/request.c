@@ -14,6 +14,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/tables/event.h"
@@ -72,6 +73,11 @@ bool request_look(struct core *core, struct open_slot *reply)
         return true;
     if (reply_is_served(core, reply)) {
         reply_arm(core, reply);
+        return false;
+    }
+    if (core_clock(core) < reply->terms->unserved_ns) {
+        notice_unserved(core, reply);
+        reply_look_at(core, reply, reply->terms->unserved_ns);
         return false;
     }
     text_init(&text);

@@ -9,7 +9,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
 #include "broker/core/streams/names.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -211,7 +211,7 @@ static void open_durable(struct core *core, struct session *session, struct sub 
     else {
         note_sub_attached(core, sub);
         take_over(core, sub);
-        never_joined_wait_all(core, sub);
+        notice_wait_all(core, sub);
         sub_answer(core, session, msg->number, number, CODE_OK, "", "");
     }
 }
@@ -254,7 +254,7 @@ static bool open_share(struct core *core, struct session *session, struct group 
     note_sub_opened(core, sub);
     if (sub_keep_pattern(core, sub, msg->pattern) && group_join(core, group, sub, &member)) {
         sub_ready(core, sub);
-        never_joined_wait_all(core, sub);
+        notice_wait_all(core, sub);
         return true;
     }
     note_sub_closed(core, sub);
@@ -326,7 +326,7 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
     }
     sub_answer(core, session, msg->number, number, CODE_OK, "", "");
     sub_ready(core, sub);
-    never_joined_wait_all(core, sub);
+    notice_wait_all(core, sub);
 }
 
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg)
@@ -355,7 +355,7 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     else {
         sub_answer(core, session, msg->number, number, CODE_OK, "", "");
         sub_ready(core, sub);
-        never_joined_wait_all(core, sub);
+        notice_wait_all(core, sub);
     }
 }
 

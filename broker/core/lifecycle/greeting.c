@@ -24,7 +24,7 @@
 #include "broker/core/settling/upload.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -381,7 +381,7 @@ static void attached(struct core *core, struct session *session)
     session->returned_ns = INT64_MIN;
     effects_msg(core->effects, session->control, MSG_ATTACHED);
     job_greet(core, session);
-    never_joined_tell_again(core, session);
+    notice_tell_again(core, session);
     if (session->is_guard)
         return; /* it neither writes nor reads */
     LIST_EACH(link, &session->party->topics) {

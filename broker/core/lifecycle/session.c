@@ -16,7 +16,7 @@
 #include "broker/core/record/owned_span.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/names.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/timers.h"
@@ -54,7 +54,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->job = job;
     session->timer.kind = TIMER_SESSION;
     session->progress.kind = TIMER_PROGRESS;
-    session->never_joined_timer.kind = TIMER_NEVER_JOINED;
+    session->notice_timer.kind = TIMER_NOTICE;
     session->beat_ns = (int64_t)terms->heartbeat_ms * MS_NS;
     session->lost_after_ns = (int64_t)terms->lost_after_ms * MS_NS;
     session->grace_ns = (int64_t)terms->grace_ms * MS_NS;
@@ -75,7 +75,7 @@ static void session_init(struct core *core, struct session *session, struct job 
                      LIMIT_SUB_WINDOW_BYTES);
     list_init(&session->tap_link);
     list_init(&session->verdict_link);
-    list_init(&session->never_joined);
+    list_init(&session->notices);
     id_map_init(&session->sub_ids, core->memory);
     id_map_init(&session->await_ids, core->memory);
 }
@@ -92,8 +92,8 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     bool has_host = span_keep(core, terms->host, &session->host);
     bool has_timer = has_host && timers_reserve(&core->timers);
     bool has_progress = has_timer && timers_reserve(&core->timers);
-    bool has_never_joined = has_progress && timers_reserve(&core->timers);
-    bool has_token = has_never_joined && id_map_put(&core->tokens, token, session->id);
+    bool has_notices = has_progress && timers_reserve(&core->timers);
+    bool has_token = has_notices && id_map_put(&core->tokens, token, session->id);
     if (has_token && (conn == 0 || id_map_put(&core->conns, conn, session->id))) {
         session->token = token;
         session->control = conn;
@@ -103,8 +103,8 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     }
     if (has_token)
         id_map_remove(&core->tokens, token);
-    if (has_never_joined)
-        timers_unreserve(&core->timers, &session->never_joined_timer);
+    if (has_notices)
+        timers_unreserve(&core->timers, &session->notice_timer);
     if (has_progress)
         timers_unreserve(&core->timers, &session->progress);
     if (has_timer)
@@ -163,8 +163,8 @@ void session_drop(struct core *core, struct session *session)
     id_map_fini(&session->await_ids);
     timers_unreserve(&core->timers, &session->timer);
     timers_unreserve(&core->timers, &session->progress);
-    timers_unreserve(&core->timers, &session->never_joined_timer);
-    never_joined_forget(core, session);
+    timers_unreserve(&core->timers, &session->notice_timer);
+    notice_forget(core, session);
     list_remove(&session->pump_link);
     list_remove(&session->dirty_link);
     accept_drop(session);

@@ -34,6 +34,8 @@ struct slot_terms {
     struct list needs;      /* edges in core->needs */
     uint32_t request_topic; /* topic of the request that it answers; 0: it is no reply */
     uint64_t request_seq;
+    bool is_unserved;         /* no member served it when that was looked at last ... */
+    int64_t unserved_ns;      /* ... and it fails then if none does */
     struct list request_link; /* in that topic's requests */
 };
 

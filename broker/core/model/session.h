@@ -85,13 +85,13 @@ struct owed {
     uint32_t prompt_next; /* prompt_left of the next time that waiting was in vain */
 };
 
-/* A party that the session waits or waited for, and that had never joined:
- * streams/never_joined.c. */
-struct never_joined {
+/* What the session waits for, perhaps in vain: streams/notice.c. */
+struct notice {
     struct list link;
-    struct span name;       /* owned */
-    int64_t since_ns;       /* core_clock() */
-    struct failure *notice; /* a reference; NULL: its time is not over */
+    struct span about; /* owned: the party that had never joined, or the topic of requests */
+    bool is_topic;
+    int64_t since_ns;      /* core_clock() */
+    struct failure *error; /* a reference: what was told; NULL: its time is not over */
 };
 
 struct session {
@@ -173,12 +173,12 @@ struct session {
     struct list tap_link;
     uint64_t tap_next; /* next event to send */
     uint64_t tap_taken;
-    bool tap_is_live;         /* it has had the newest event once */
-    uint64_t tap_window;      /* 0: no tap */
-    struct list never_joined; /* of struct never_joined, in the order in which the waits began */
-    uint32_t never_joined_count;
-    struct timer never_joined_timer; /* the next of them whose time will be over */
-    struct list verdict_link;        /* in a judgement's waiters */
+    bool tap_is_live;    /* it has had the newest event once */
+    uint64_t tap_window; /* 0: no tap */
+    struct list notices; /* of struct notice, in the order in which the waits began */
+    uint32_t notice_count;
+    struct timer notice_timer; /* the next of them whose time will be over */
+    struct list verdict_link;  /* in a judgement's waiters */
     uint64_t verdict_request;
 };
 

@@ -11,7 +11,7 @@
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/settling/need.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -76,7 +76,7 @@ static void resume_owners(struct core *core)
     struct session *session = NULL;
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL) {
         session_resume(core, session);
-        never_joined_resume(core, session);
+        notice_resume(core, session);
     }
     struct job *job = NULL;
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {

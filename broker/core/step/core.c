@@ -31,7 +31,7 @@
 #include "broker/core/step/status.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/pump.h"
 #include "broker/core/streams/sub.h"
@@ -423,9 +423,7 @@ static void fire(struct core *core, struct timer *timer)
     case TIMER_JOB_DEADLINE:
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
         break;
-    case TIMER_NEVER_JOINED:
-        never_joined_timer(core, LIST_OWNER(timer, struct session, never_joined_timer));
-        break;
+    case TIMER_NOTICE: notice_timer(core, LIST_OWNER(timer, struct session, notice_timer)); break;
     case TIMER_KIND_COUNT: break;
     }
 }

@@ -9,7 +9,7 @@
 
 #include "broker/core/record/failure.h"
 #include "broker/core/record/text.h"
-#include "broker/core/streams/never_joined.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
@@ -188,7 +188,7 @@ const char *await_open(struct core *core, struct session *session, const struct 
     } else {
         insert_unpromised(topic, await);
         if (topic->writer->incarnation == 0)
-            never_joined_wait(core, session, topic->writer->name);
+            notice_wait(core, session, topic->writer->name);
     }
     return NULL;
 }

@@ -117,20 +117,31 @@ bool reply_is_served(const struct core *core, const struct open_slot *reply)
     return false;
 }
 
-/* While a member serves it only its deadline counts: ten thousand waiting replies cost nothing. */
-void reply_arm(struct core *core, struct open_slot *reply)
+void reply_look_at(struct core *core, struct open_slot *reply, int64_t due_ns)
 {
     struct slot_terms *terms = reply->terms;
-    int64_t due_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
-    bool is_armed = terms->timer.place != 0 && terms->timer.due_ns < due_ns;
-    if (due_ns > terms->ends_ns || reply_is_served(core, reply))
+    if (terms->is_unserved && due_ns > terms->unserved_ns)
+        due_ns = terms->unserved_ns;
+    if (due_ns > terms->ends_ns)
         due_ns = terms->ends_ns;
-    else if (is_armed)
-        return; /* whoever comes and goes besides, it is not served since then */
     if (due_ns == INT64_MAX)
         timers_clear(&core->timers, &terms->timer);
     else
         timers_set(&core->timers, &terms->timer, due_ns);
+}
+
+/* While a member serves it only its deadline counts: ten thousand waiting replies cost nothing. */
+void reply_arm(struct core *core, struct open_slot *reply)
+{
+    struct slot_terms *terms = reply->terms;
+    bool was_unserved = terms->is_unserved;
+    terms->is_unserved = !reply_is_served(core, reply);
+    if (!terms->is_unserved)
+        reply_look_at(core, reply, terms->ends_ns);
+    else if (!was_unserved) { /* whoever comes and goes since then, its time goes on */
+        terms->unserved_ns = core_clock(core) + core->options.unserved_ms * MS_NS;
+        reply_look_at(core, reply, core_clock(core) + LIMIT_NOTICE_MS * MS_NS);
+    }
 }
 
 void reply_arm_all(struct core *core, struct topic *topic)

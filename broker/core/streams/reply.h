@@ -20,8 +20,11 @@ struct task *reply_task(const struct core *core, const struct session *session,
                         const struct open_slot *reply);
 /* Whether a member works on the request, or a group with a member will come to it. */
 bool reply_is_served(const struct core *core, const struct open_slot *reply);
-/* Sets the timer: the deadline while the request is served, else the time until it fails. */
+/* Sets the timer: the deadline while the request is served, else the time until its session is told
+ * that it is not. */
 void reply_arm(struct core *core, struct open_slot *reply);
+/* Sets the timer, but not beyond the time when the request fails. */
+void reply_look_at(struct core *core, struct open_slot *reply, int64_t due_ns);
 /* The last member of a group that serves the topic is gone: its requests wait for another. */
 void reply_arm_all(struct core *core, struct topic *topic);
 

@@ -20,16 +20,16 @@ enum timer_kind {
     TIMER_JOB_WINDOW,
     TIMER_JOB_JOIN,
     TIMER_JOB_DEADLINE,
-    TIMER_VERDICT,      /* the next look at what a job failed of */
-    TIMER_COMPLAINTS,   /* the next word about somebody who breaks the protocol */
-    TIMER_STORMS,       /* what is held of storms is told */
-    TIMER_JOURNAL,      /* the next word about the journal */
-    TIMER_LEASE,        /* silence of a group's member */
-    TIMER_TASK,         /* a task that was put off */
-    TIMER_TURN,         /* of who brings attachments */
-    TIMER_LEAD,         /* of the writer that waits longest while nothing is taken */
-    TIMER_NEVER_JOINED, /* a session has waited for a party that never joined */
-    TIMER_WAITS,        /* the next look for a cycle of waits */
+    TIMER_VERDICT,    /* the next look at what a job failed of */
+    TIMER_COMPLAINTS, /* the next word about somebody who breaks the protocol */
+    TIMER_STORMS,     /* what is held of storms is told */
+    TIMER_JOURNAL,    /* the next word about the journal */
+    TIMER_LEASE,      /* silence of a group's member */
+    TIMER_TASK,       /* a task that was put off */
+    TIMER_TURN,       /* of who brings attachments */
+    TIMER_LEAD,       /* of the writer that waits longest while nothing is taken */
+    TIMER_NOTICE,     /* a session has waited for a party that never joined */
+    TIMER_WAITS,      /* the next look for a cycle of waits */
     TIMER_KIND_COUNT,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* core_never_joined_test.c -- who waits for a party that never joined is told so, once. */
+/* core_notice_test.c -- who waits for a party that never joined is told so, once. */
 #include "tests/unit/core_driver.h"
 
-TestSuite(core_never_joined, .init = init, .fini = fini);
+TestSuite(core_notice, .init = init, .fini = fini);
 
 /* Connections by name_of(). */
 enum { ALICE = 1, BOB = 2, CAROL = 3, TAP = 5, GUARD = 1, PROGRAM = 21 };
@@ -37,10 +37,10 @@ static void begin(void)
     forget();
 }
 
-Test(core_never_joined, is_told_once_when_a_second_is_over)
+Test(core_notice, is_told_once_when_a_second_is_over)
 {
     begin();
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     EXPECT("");
     pass_ms(1);
     EXPECT("2 < notice about alise (notice of bob)\n"
@@ -51,43 +51,43 @@ Test(core_never_joined, is_told_once_when_a_second_is_over)
     await_slot(BOB, 2, "alise/b", 7);
     subscribe(BOB, 1, "alise/#", "", 0, 0);
     forget();
-    pass_ms(3 * LIMIT_NEVER_JOINED_MS);
+    pass_ms(3 * LIMIT_NOTICE_MS);
     cr_expect_null(strstr(said, "notice"), "%s", said);
 }
 
-Test(core_never_joined, names_nobody_where_nobody_is_near)
+Test(core_notice, names_nobody_where_nobody_is_near)
 {
     tap(TAP);
     join(BOB);
     await_slot(BOB, 1, "zoe/a", 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     cr_expect_str_eq(error_message, "no party named 'zoe' has ever joined the job; start it, or "
                                     "correct the name; bob has waited for it for 1000 ms");
 }
 
 /* Only who joined can be meant: daves is waited for, as davos is. */
-Test(core_never_joined, names_no_party_that_has_not_joined)
+Test(core_notice, names_no_party_that_has_not_joined)
 {
     join(BOB);
     await_slot(BOB, 1, "daves/a", 0);
     await_slot(BOB, 2, "davos/a", 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     cr_expect_null(strstr(error_message, "did you mean"), "%s", error_message);
 }
 
 static void expect_meant(uint64_t want, const char *topic, const char *meant)
 {
     await_slot(CAROL, want, topic, 0);
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     const char *text = strstr(error_message, "did you mean '");
     cr_expect(text != NULL && strncmp(text + 14, meant, strlen(meant)) == 0, "%s: %s", topic,
               error_message);
 }
 
 /* The nearest; of two that are as near, the one that the job has known longer; never itself. */
-Test(core_never_joined, names_the_nearest_of_the_others)
+Test(core_notice, names_the_nearest_of_the_others)
 {
     join(CAROL);
     join(ALICE);
@@ -97,11 +97,11 @@ Test(core_never_joined, names_the_nearest_of_the_others)
     expect_meant(2, "ivave/a", "dave'");
     expect_meant(3, "daev/a", "dave'");
     await_slot(CAROL, 4, "carrol/a", 0);
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     cr_expect_null(strstr(error_message, "did you mean"), "%s", error_message);
 }
 
-Test(core_never_joined, is_told_of_each_kind_of_wait)
+Test(core_notice, is_told_of_each_kind_of_wait)
 {
     tap(TAP);
     join(BOB);
@@ -112,7 +112,7 @@ Test(core_never_joined, is_told_of_each_kind_of_wait)
     share(BOB, 4, "fay/tasks", "workers", 1);
     await_slot(BOB, 1, "gil/a", 3);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     EXPECT("2 < notice about ann (notice of bob)\n"
            "2 < notice about cat (notice of bob)\n"
            "2 < notice about eve (notice of bob)\n"
@@ -126,31 +126,31 @@ Test(core_never_joined, is_told_of_each_kind_of_wait)
 }
 
 /* What a group gave up for dead is written by no party. */
-Test(core_never_joined, is_not_told_of_dead_letters)
+Test(core_notice, is_not_told_of_dead_letters)
 {
     join(BOB);
     subscribe(BOB, 1, "_groups/#", "", 0, 0);
     await_slot(BOB, 1, "_groups/workers/dead", 0);
     forget();
-    pass_ms(3 * LIMIT_NEVER_JOINED_MS);
+    pass_ms(3 * LIMIT_NOTICE_MS);
     EXPECT("");
 }
 
-Test(core_never_joined, is_not_told_of_who_joins_in_time)
+Test(core_notice, is_not_told_of_who_joins_in_time)
 {
     join(BOB);
     await_slot(BOB, 1, "alice/a", 0);
     subscribe(BOB, 1, "carol/#", "", 0, 0);
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     join(ALICE);
     join(CAROL);
     leave(CAROL, 0); /* it joined, all the same */
     forget();
-    pass_ms(3 * LIMIT_NEVER_JOINED_MS);
+    pass_ms(3 * LIMIT_NOTICE_MS);
     EXPECT("");
 }
 
-Test(core_never_joined, is_not_told_of_who_joined_before)
+Test(core_notice, is_not_told_of_who_joined_before)
 {
     join(ALICE);
     leave(ALICE, 0);
@@ -158,31 +158,31 @@ Test(core_never_joined, is_not_told_of_who_joined_before)
     await_slot(BOB, 1, "alice/a", 0);
     subscribe(BOB, 1, "alice/#", "", 0, 0);
     forget();
-    pass_ms(3 * LIMIT_NEVER_JOINED_MS);
+    pass_ms(3 * LIMIT_NOTICE_MS);
     cr_expect_null(strstr(said, "notice"), "%s", said);
 }
 
 /* The wait that comes later has a second of its own. */
-Test(core_never_joined, is_not_told_of_a_wait_that_is_over)
+Test(core_notice, is_not_told_of_a_wait_that_is_over)
 {
     join(BOB);
     await_slot(BOB, 1, "alise/a", 0);
     subscribe(BOB, 1, "zoe/#", "", 0, 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     stop_waiting(BOB, 1);
     unsubscribe(BOB, 1, false);
     forget();
     pass_ms(1);
     EXPECT("");
     await_slot(BOB, 2, "alise/a", 0);
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     EXPECT("");
     pass_ms(1);
     EXPECT("2 < notice about alise (notice of bob)\n");
 }
 
-Test(core_never_joined, is_told_to_each_that_waits)
+Test(core_notice, is_told_to_each_that_waits)
 {
     join(ALICE);
     join(BOB);
@@ -219,12 +219,12 @@ static void expect_bound(unsigned count)
     join(BOB);
     await_names(count);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     cr_expect_eq(count_said("notice about"), count < LIMIT_NOTICES ? count : LIMIT_NOTICES);
     leave(BOB, 0);
 }
 
-Test(core_never_joined, is_told_of_so_many_names_at_most)
+Test(core_notice, is_told_of_so_many_names_at_most)
 {
     expect_bound(LIMIT_NOTICES - 1);
     expect_bound(LIMIT_NOTICES);
@@ -233,10 +233,10 @@ Test(core_never_joined, is_told_of_so_many_names_at_most)
 
 /* The connection that was told is gone, and perhaps what was told with it.  The event is not told
  * again. */
-Test(core_never_joined, is_told_again_on_another_connection)
+Test(core_notice, is_told_again_on_another_connection)
 {
     begin();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     forget();
     reconnect(BOB);
     cr_expect_eq(count_said("2 < notice about alise (notice of bob)\n"), 1, "%s", said);
@@ -247,12 +247,12 @@ Test(core_never_joined, is_told_again_on_another_connection)
     cr_expect_eq(count_said("notice"), 0, "nobody waits any more: %s", said);
 }
 
-Test(core_never_joined, is_told_when_the_connection_is_back)
+Test(core_notice, is_told_when_the_connection_is_back)
 {
     begin();
     closed(BOB);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     cr_expect_eq(count_said("notice about"), 0, "%s", said);
     resume(BOB, tokens[BOB], 0);
     pass_ms(1);
@@ -260,21 +260,21 @@ Test(core_never_joined, is_told_when_the_connection_is_back)
 }
 
 /* The broker forgot that it told; the client did not. */
-Test(core_never_joined, is_told_of_a_subscription_after_a_restart)
+Test(core_notice, is_told_of_a_subscription_after_a_restart)
 {
     join(BOB);
     subscribe(BOB, 1, "alise/#", "", 0, 0);
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     crash(100);
     resume(BOB, tokens[BOB], 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS - 1);
+    pass_ms(LIMIT_NOTICE_MS - 1);
     EXPECT("");
     pass_ms(1);
     EXPECT("2 < notice about alise (notice of bob)\n");
 }
 
-Test(core_never_joined, is_told_to_the_guard_as_well)
+Test(core_notice, is_told_to_the_guard_as_well)
 {
     struct msg guard = hello(GUARD, 0);
     guard.as.hello.role = 2;
@@ -287,7 +287,7 @@ Test(core_never_joined, is_told_to_the_guard_as_well)
     numbers[PROGRAM] = 0;
     await_slot(PROGRAM, 1, "zoe/a", 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     EXPECT("21 < notice about zoe (notice of alice)\n"
            "1 < notice about zoe (notice of alice)\n");
     closed(GUARD);
@@ -301,7 +301,7 @@ Test(core_never_joined, is_told_to_the_guard_as_well)
 }
 
 /* Without memory for it nobody is told, and nothing else is different. */
-Test(core_never_joined, is_not_told_without_memory)
+Test(core_notice, is_not_told_without_memory)
 {
     join(BOB);
     for (uint64_t room = 0; room < 4096; room += 16) {
@@ -313,6 +313,6 @@ Test(core_never_joined, is_not_told_without_memory)
     }
     await_slot(BOB, 1, "zoe/a", 0);
     forget();
-    pass_ms(LIMIT_NEVER_JOINED_MS);
+    pass_ms(LIMIT_NOTICE_MS);
     EXPECT("2 < notice about zoe (notice of bob)\n");
 }

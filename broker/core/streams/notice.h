@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* notice.h -- tells a session that it waits, perhaps in vain. */
+#ifndef CORE_STREAMS_NOTICE_H
+#define CORE_STREAMS_NOTICE_H
+
+#include "broker/core/model.h"
+
+/* The session waits for what the party of this name does.  If the party has never joined the job,
+ * and has not after LIMIT_NOTICE_MS, the session is told so once. */
+void notice_wait(struct core *core, struct session *session, struct span name);
+/* The same for all parties that the patterns of this subscription name. */
+void notice_wait_all(struct core *core, const struct sub *sub);
+/* The request of this reply has waited for LIMIT_NOTICE_MS, and no group with a member takes its
+ * topic.  Its session is told so once for each topic. */
+void notice_unserved(struct core *core, const struct open_slot *reply);
+/* The session's timer: one name's time is over. */
+void notice_timer(struct core *core, struct session *session);
+/* A party's session, or its guard's, has another connection.  On that it is told again of names
+ * that the party still waits for, since the last connection may have lost that.  Its client knows
+ * the names that it was told of. */
+void notice_tell_again(struct core *core, const struct session *to);
+/* Ends a replay: what the session waits for is not in any fact, but what it subscribed to is. */
+void notice_resume(struct core *core, struct session *session);
+/* The session goes. */
+void notice_forget(struct core *core, struct session *session);
+
+#endif
