@@ -56,6 +56,8 @@ void app_start(struct app *app)
     app->write_count = app->accepted_count = app->mark_count = 0;
     app->want_count = app->result_count = app->saying_count = 0;
     app->saying_first = 0;
+    app->told_count = 0;
+    app->up_ns = INT64_MAX;
     world_start(app->world, app->host);
 }
 
@@ -243,6 +245,40 @@ static void take_refusals(struct app *app)
     }
 }
 
+const struct app_told *app_told_of(const struct app *app, struct span name)
+{
+    for (uint32_t i = 0; i < app->told_count; i++)
+        if (span_equal(span_text(app->told[i].name), name))
+            return &app->told[i];
+    return NULL;
+}
+
+/* Each name once in an incarnation.  Of requests that nobody serves nothing is kept. */
+static void take_notices(struct app *app)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    struct buffer *notice;
+    while ((notice = session_notice(session_of(app))) != NULL) {
+        uint32_t count = 0;
+        enum wire_err err = error_decode(buffer_span(notice), records, LIMIT_ERROR_RECORDS, &count);
+        must(err == WIRE_OK && count > 0);
+        struct span name = records[0].blames;
+        if (records[0].kind != ERROR_NOTICE)
+            world_violate(app->world, "%s was given a notice that is a failure", app->party);
+        if (span_equal(records[0].type, span_text(ERROR_TYPE_NEVER_JOINED))) {
+            if (app_told_of(app, name) != NULL)
+                world_violate(app->world, "%s was told twice that %.*s never joined", app->party,
+                              (int)name.bytes, (const char *)name.data);
+            struct app_told *told = &app->told[app->told_count++];
+            told->at_ns = world_now_ns(app->world);
+            (void)snprintf(told->name, sizeof told->name, "%.*s", (int)name.bytes,
+                           (const char *)name.data); /* it has room */
+            world_line(app->world, "%s: told that %s never joined", app->party, told->name);
+        }
+        buffer_unref(&notice);
+    }
+}
+
 static void write_accepted(struct app *app, struct app_write *write)
 {
     if (write->is_refused || write->is_doubtful)
@@ -339,9 +375,11 @@ void app_look(struct app *app)
     if (record->incarnation == 0 && session_incarnation(session) != 0) {
         oracle_record_named(app->oracle, app->record, session_incarnation(session));
         record->attempt = session_attempt(session);
+        app->up_ns = world_now_ns(app->world);
         world_line(app->world, "%s: up, incarnation %" PRIu32, app->party, record->incarnation);
     }
     take_refusals(app);
+    take_notices(app);
     take_results(app);
     take_marks(app);
     app_wants_take(app);

@@ -191,6 +191,12 @@ struct app_request {
     bool is_awaited;
 };
 
+/* A party of which it was told that nobody of that name ever joined. */
+struct app_told {
+    char name[32];
+    int64_t at_ns;
+};
+
 struct app {
     struct world *world;
     struct oracle *oracle;
@@ -226,6 +232,9 @@ struct app {
     uint64_t saying_first; /* so many came before them */
     struct app_request requests[APP_REQUESTS];
     uint32_t request_count;
+    struct app_told told[LIMIT_NOTICES]; /* by this incarnation */
+    uint32_t told_count;
+    int64_t up_ns;             /* since when it is known to be up; INT64_MAX: it is not yet */
     struct buffer *last_error; /* the newest received, encoded */
     bool has_secrets;          /* in its errors */
     struct secret_owner owner; /* ... which are this one's */
@@ -250,6 +259,9 @@ bool app_is_up(const struct app *app);
 
 /* Looks for answers: when there is news, and now and then, for a flush of nothing makes none. */
 void app_look(struct app *app);
+
+/* Whether it was told that nobody of this name ever joined; NULL: it was not. */
+const struct app_told *app_told_of(const struct app *app, struct span name);
 
 /* What app_look() does about awaited slots. */
 void app_wants_take(struct app *app);

@@ -32,6 +32,9 @@ static const char *const party_names[SWARM_PARTIES] = {"a", "b", "c", "d", "e", 
 static const char *const topic_names[SWARM_PARTIES][SWARM_TOPICS] = {
     {"a/x", "a/y", "a/z/z"}, {"b/x", "b/y", "b/z/z"}, {"c/x", "c/y", "c/z/z"},
     {"d/x", "d/y", "d/z/z"}, {"e/x", "e/y", "e/z/z"}, {"f/x", "f/y", "f/z/z"}};
+/* Their parties never join. */
+static const char *const misspelt_names[SWARM_PARTIES] = {"aa/x", "bb/x", "cc/x",
+                                                          "dd/x", "ee/x", "ff/x"};
 static const char *const reply_names[SWARM_PARTIES] = {"a/_replies", "b/_replies", "c/_replies",
                                                        "d/_replies", "e/_replies", "f/_replies"};
 static const char *const work_patterns[] = {"_groups/#", "_groups/crew/dead", "_groups/+/why",
@@ -259,6 +262,8 @@ static void say_await(struct swarm *swarm, struct app *app)
         (int64_t)oracle_topic_at(app->oracle, topic)->next_seq + dice_between(swarm->dice, -4, 6);
     (void)app_await(app, name, seq < 0 ? 0 : (uint64_t)seq,
                     dice_hits(swarm->dice, 700)); /* if there is room */
+    if (seq % 4 == 0)
+        (void)app_await(app, misspelt_names[(uint64_t)seq / 4 % SWARM_PARTIES], 0, true);
 }
 
 static void say_progress(struct swarm *swarm, struct app *app)
@@ -795,6 +800,19 @@ static void drop_letters(struct swarm *swarm)
     }
 }
 
+/* Each waits for a party that never joins, for longer than the second after which it is told. */
+static void await_in_vain(struct swarm *swarm)
+{
+    struct stage *stage = &swarm->stage;
+    swarm->in_vain_ns = world_now_ns(stage->world);
+    for (uint32_t who = 0; who < stage->app_count; who++)
+        if (app_is_up(&stage->apps[who])) {
+            (void)app_await(&stage->apps[who], misspelt_names[who % SWARM_PARTIES], 0, true);
+            world_pump(stage->world, who);
+        }
+    world_run(stage->world, world_now_ns(stage->world) + (LIMIT_NOTICE_MS + 300) * WORLD_MS);
+}
+
 static void quiet(struct swarm *swarm)
 {
     struct stage *stage = &swarm->stage;
@@ -808,6 +826,7 @@ static void quiet(struct swarm *swarm)
         world_at(stage->world, world_now_ns(stage->world), SWARM_QUIET, who, 0);
     }
     world_run(stage->world, world_now_ns(stage->world) + quiet_ns(&swarm->climate));
+    await_in_vain(swarm);
     drain(swarm);
     flush_all(swarm);
     world_run(stage->world, world_now_ns(stage->world) + 1000 * WORLD_MS);

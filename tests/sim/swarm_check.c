@@ -92,6 +92,40 @@ static void check_wants(struct swarm *swarm, const struct app *app)
     }
 }
 
+static bool has_ever_lived(struct swarm *swarm, uint32_t job, struct span party)
+{
+    for (uint32_t i = 1; i < ORACLE_RECORDS; i++)
+        if (oracle_record_find(swarm->stage.oracle, job % ORACLE_ATTEMPT, party, i) != NULL)
+            return true;
+    return false;
+}
+
+/* Whoever waits for a party that never joined was told so; whoever was told waited for such a
+ * party.  That is looked at where nothing can delay or lose a word: since the faults stopped. */
+static void check_notices(struct swarm *swarm, const struct app *app)
+{
+    struct stage *stage = &swarm->stage;
+    int64_t told_ns = (LIMIT_NOTICE_MS + 200) * WORLD_MS;
+    for (uint32_t i = 0; i < app->want_count; i++) {
+        const struct app_want *want = &app->wants[i];
+        const struct oracle_topic *topic = oracle_topic_at(app->oracle, want->topic);
+        struct span party = topic_party(span_text(topic->name));
+        if (want->said_ns >= swarm->in_vain_ns &&
+            want->said_ns + told_ns < world_now_ns(app->world) &&
+            !has_ever_lived(swarm, topic->job, party) && app_told_of(app, party) == NULL)
+            world_violate(app->world, "%s awaits %s and was not told that nobody writes it",
+                          app->party, topic->name);
+    }
+    for (uint32_t who = 0; who < stage->app_count; who++) {
+        const struct app *other = &stage->apps[who];
+        const struct app_told *told = app_told_of(app, span_text(other->party));
+        if (told != NULL && other->job == app->job && app_is_up(other) &&
+            told->at_ns >= swarm->in_vain_ns && other->up_ns < told->at_ns - told_ns)
+            world_violate(app->world, "%s was told that %s never joined, and it is there",
+                          app->party, other->party);
+    }
+}
+
 /* Whether a subscription that was sent nothing of a topic must have been: something was accepted
  * that was said after it was in force, and nothing open stands before it.  (A durable name that is
  * acknowledged to the end has nothing to bring.) */
@@ -201,6 +235,7 @@ void swarm_check_calm(struct swarm *swarm)
         check_wants(swarm, app);
         check_subs(swarm, app);
         check_requests(swarm, app);
+        check_notices(swarm, app);
         if (app_is_up(app))
             check_needs(swarm, app);
     }

@@ -44,6 +44,7 @@ struct swarm {
     uint32_t probe_count;   /* not answered yet */
     const char *probe_name; /* the topic that was tried last, in vain */
     uint64_t baseline_bytes;
+    int64_t in_vain_ns; /* when parties began to wait for those that never join */
     bool is_completing[WORLD_HOSTS];
     bool is_burying[WORLD_HOSTS];
     struct swarm_report report;
