@@ -3,13 +3,13 @@
 #include "libbus/base/graph.h"
 
 #include "libbus/base/must.h"
+#include "libbus/base/widen.h"
 
 #include <string.h>
 
 enum {
     NODE_ARRAYS = 11,
     EDGE_ARRAYS = 2,
-    ROOM_MIN = 64,
 };
 
 /* Where a walk through all components stands. */
@@ -42,15 +42,6 @@ void graph_fini(struct graph *graph)
     graph_init(graph, graph->memory);
 }
 
-static uint32_t grown(uint32_t room, uint32_t needed)
-{
-    if (room < ROOM_MIN)
-        room = ROOM_MIN;
-    while (room < needed)
-        room *= 2;
-    return room;
-}
-
 static void share_nodes(struct graph *graph)
 {
     uint32_t **const arrays[NODE_ARRAYS] = {
@@ -62,18 +53,14 @@ static void share_nodes(struct graph *graph)
         *arrays[i] = graph->node_block + i * ((size_t)graph->node_room + 1);
 }
 
-/* The old block is given back when the new one is there: a failure takes nothing away. */
 static bool reserve_nodes(struct graph *graph, uint32_t nodes)
 {
     if (nodes <= graph->node_room)
         return true;
-    uint32_t room = grown(graph->node_room, nodes);
-    uint32_t *block = memory_take(graph->memory, node_bytes(room));
+    uint32_t *block = widen(graph->memory, graph->node_block, &graph->node_room, nodes, node_bytes);
     if (block == NULL)
         return false;
-    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
     graph->node_block = block;
-    graph->node_room = room;
     share_nodes(graph);
     return true;
 }
@@ -82,15 +69,12 @@ static bool reserve_edges(struct graph *graph, uint32_t edges)
 {
     if (edges <= graph->edge_room)
         return true;
-    uint32_t room = grown(graph->edge_room, edges);
-    uint32_t *block = memory_take(graph->memory, edge_bytes(room));
+    uint32_t *block = widen(graph->memory, graph->edge_block, &graph->edge_room, edges, edge_bytes);
     if (block == NULL)
         return false;
-    memory_give(graph->memory, graph->edge_block, edge_bytes(graph->edge_room));
     graph->edge_block = block;
-    graph->edge_room = room;
     graph->to = block;
-    graph->back_to = block + room;
+    graph->back_to = block + graph->edge_room;
     return true;
 }
 

@@ -3,12 +3,12 @@
 #include "libbus/base/wait_graph.h"
 
 #include "libbus/base/must.h"
+#include "libbus/base/widen.h"
 
 #include <string.h>
 
 enum {
     NODE_ARRAYS = 6,
-    ROOM_MIN = 64,
 };
 
 static size_t node_bytes(uint32_t room)
@@ -37,30 +37,18 @@ void wait_graph_fini(struct wait_graph *graph)
     wait_graph_init(graph, graph->memory);
 }
 
-static uint32_t grown(uint32_t room, uint32_t needed)
-{
-    if (room < ROOM_MIN)
-        room = ROOM_MIN;
-    while (room < needed)
-        room *= 2;
-    return room;
-}
-
 static bool reserve_nodes(struct wait_graph *graph, uint32_t nodes)
 {
     if (nodes <= graph->node_room)
         return true;
-    uint32_t room = grown(graph->node_room, nodes);
-    uint32_t *block = memory_take(graph->memory, node_bytes(room));
+    uint32_t *block = widen(graph->memory, graph->node_block, &graph->node_room, nodes, node_bytes);
     if (block == NULL)
         return false;
-    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
     graph->node_block = block;
-    graph->node_room = room;
     uint32_t **const arrays[NODE_ARRAYS] = {&graph->mode,  &graph->is_stuck, &graph->cycle,
                                             &graph->first, &graph->left,     &graph->queue};
     for (uint32_t i = 0; i < NODE_ARRAYS; i++)
-        *arrays[i] = block + i * ((size_t)room + 1);
+        *arrays[i] = block + i * ((size_t)graph->node_room + 1);
     return true;
 }
 
@@ -68,14 +56,12 @@ static bool reserve_edges(struct wait_graph *graph, uint32_t edges)
 {
     if (edges <= graph->edge_room)
         return true;
-    uint32_t room = grown(graph->edge_room, edges);
-    struct wait_graph_edge *block = memory_take(graph->memory, edge_bytes(room));
+    struct wait_graph_edge *block =
+        widen(graph->memory, graph->edges, &graph->edge_room, edges, edge_bytes);
     if (block == NULL)
         return false;
-    memory_give(graph->memory, graph->edges, edge_bytes(graph->edge_room));
     graph->edges = block;
-    graph->edge_room = room;
-    graph->order = (uint32_t *)(void *)(block + room);
+    graph->order = (uint32_t *)(void *)(block + graph->edge_room);
     return true;
 }
 
