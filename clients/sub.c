@@ -8,9 +8,17 @@
 #include "clients/cli.h"
 
 #include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CLI_AGAIN = -1 }; /* no exit code: the next run of the job began */
+
+/* What was said of a topic. */
+struct seen {
+    char topic[BUS_NAME_BYTES_MAX + 1];
+    uint32_t incarnation; /* of its writer, that the last slot is of */
+};
 
 struct sub {
     struct cli cli;
@@ -23,7 +31,68 @@ struct sub {
     int64_t from_seq;
     int64_t printed; /* values and errors */
     bool has_error;  /* one of them was an error */
+    void *seen;      /* a tree of struct seen, by topic */
 };
+
+static int compare_seen(const void *a, const void *b)
+{
+    return strcmp(((const struct seen *)a)->topic, ((const struct seen *)b)->topic);
+}
+
+/* NULL: no memory.  *out_is_new: there is no such topic yet. */
+static struct seen *see_topic(struct sub *sub, const char *topic, bool *out_is_new)
+{
+    struct seen *made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        return NULL;
+    }
+    snprintf(made->topic, sizeof made->topic, "%s", topic);
+    void *node = tsearch(made, &sub->seen, compare_seen);
+    struct seen *found = node != NULL ? *(struct seen **)node : NULL;
+    *out_is_new = found == made;
+    if (found != made) {
+        free(made);
+    }
+    return found;
+}
+
+static void forget_topics(struct sub *sub)
+{
+    while (sub->seen != NULL) {
+        struct seen *seen = *(struct seen **)sub->seen;
+        tdelete(seen, &sub->seen, compare_seen);
+        free(seen);
+    }
+}
+
+/* Says on standard error which incarnation of the writer the slots are of, if a topic has slots of
+ * several: at the first slot, and at each change.  JSON has it in each line. */
+static void tell_incarnation(struct sub *sub)
+{
+    uint64_t seq = 0;
+    uint64_t later = 0;
+    bool is_new = false;
+    const char *topic = bus_sub_slot(sub->sub, &seq);
+    uint32_t incarnation = bus_sub_incarnation(sub->sub, &later);
+    int party = (int)strcspn(topic, "/");
+    struct seen *seen = see_topic(sub, topic, &is_new);
+    if (seen == NULL || incarnation == seen->incarnation) {
+        return;
+    }
+    if (!is_new) {
+        fprintf(stderr,
+                "%s: %s: from number %" PRIu64 " on, values are of %.*s/%" PRIu32
+                "; those before are of %.*s/%" PRIu32 "\n",
+                sub->cli.program, topic, seq, party, topic, incarnation, party, topic,
+                seen->incarnation);
+    } else if (later > 0) {
+        fprintf(stderr,
+                "%s: %s: numbers below %" PRIu64 " are of %.*s/%" PRIu32
+                ", which ended; the values of a later start follow (--from %" PRIu64 ")\n",
+                sub->cli.program, topic, later, party, topic, incarnation, later);
+    }
+    seen->incarnation = incarnation;
+}
 
 static void print_value(const struct sub *sub, const struct bus_msg *msg)
 {
@@ -34,6 +103,7 @@ static void print_value(const struct sub *sub, const struct bus_msg *msg)
         cli_json_text(line, "kind", "value");
         cli_json_text(line, "topic", bus_msg_topic(msg));
         cli_json_number(line, "seq", (int64_t)bus_msg_seq(msg));
+        cli_json_number(line, "incarnation", bus_msg_incarnation(msg, NULL));
         cli_json_value(line, "value", value, bytes);
         cli_json_print(&line, stdout);
         return;
@@ -135,6 +205,10 @@ static void print_end(const struct sub *sub)
 static bool print_received(struct sub *sub, enum bus_err err, const struct bus_msg *msg,
                            const struct bus_error *error)
 {
+    bool is_slot = (err == BUS_OK || err == BUS_EFAILED) && bus_sub_incarnation(sub->sub, NULL) > 0;
+    if (is_slot && !sub->cli.is_json) {
+        tell_incarnation(sub);
+    }
     switch (err) {
     case BUS_OK:
         print_value(sub, msg);
@@ -157,7 +231,7 @@ static bool is_run_over(const struct sub *sub)
     struct bus_error *why = bus_failure(sub->cli.bus);
     bool is_over = why != NULL && strcmp(bus_error_type(why), "errbus.attempt_over") == 0;
     if (is_over) {
-        fprintf(stderr, "%s: %s\n", sub->cli.program, "the next run of the job began");
+        fprintf(stderr, "%s: the next run of the job began\n", sub->cli.program);
     }
     bus_error_unref(&why);
     return is_over;
@@ -244,6 +318,7 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
         result = CLI_REMOTE;
     }
     bus_sub_close(&sub->sub);
+    forget_topics(sub);
     return cli_close(&sub->cli, result);
 }
 

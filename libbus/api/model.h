@@ -231,6 +231,7 @@ struct bus_msg {
     uint64_t offset;      /* of an end: the first incarnation; of a piece, in its value ... */
     uint64_t total_bytes; /* ... of so many bytes; 0: it is no piece */
     int64_t stamp_ns;
+    struct frame_origin origin;
     uint32_t number; /* of the topic, for the session */
     uint8_t kind;    /* enum session_item_kind */
     uint8_t delivery;

@@ -22,6 +22,7 @@ struct bus_msg *msg_new(const char *topic, struct session_item *item)
         .topic = (const char *)(msg + 1),
         .seq = item->seq,
         .stamp_ns = item->stamp_ns,
+        .origin = item->origin,
         .delivery = item->delivery,
     };
     item->buffer = NULL;
@@ -79,6 +80,14 @@ unsigned bus_msg_delivery(const struct bus_msg *msg)
     if (msg == NULL)
         return 0;
     return msg->delivery > 0 ? msg->delivery : 1;
+}
+
+uint32_t bus_msg_incarnation(const struct bus_msg *msg, uint64_t *out_later_seq)
+{
+    const struct frame_origin *origin = &msg_or_none(msg)->origin;
+    if (out_later_seq != NULL)
+        *out_later_seq = origin->later_seq;
+    return origin->incarnation;
 }
 
 static void finish(struct bus_msg **msg, enum msg_done done)

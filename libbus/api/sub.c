@@ -422,6 +422,7 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->offset = item->kind == SESSION_ITEM_END ? item->first : item->offset;
     msg->total_bytes = item->total_bytes;
     msg->stamp_ns = item->stamp_ns;
+    msg->origin = item->origin;
     msg->number = item->topic;
     msg->kind = (uint8_t)item->kind;
     msg->delivery = item->delivery;
@@ -633,6 +634,7 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
     atomic_store_explicit(&sub->ready, msg->next, memory_order_relaxed);
     sub->slot_topic = msg->topic;
     sub->slot_seq = msg->seq;
+    sub->slot_origin = msg->origin;
     if (msg->kind == SESSION_ITEM_VALUE || msg->kind == SESSION_ITEM_PIECE) {
         *out_msg = msg;
         return BUS_OK;
@@ -695,6 +697,13 @@ const char *bus_sub_slot(const struct bus_sub *sub, uint64_t *out_seq)
     if (out_seq != NULL && sub->slot_topic != NULL)
         *out_seq = sub->slot_seq;
     return sub->slot_topic;
+}
+
+uint32_t bus_sub_incarnation(const struct bus_sub *sub, uint64_t *out_later_seq)
+{
+    if (out_later_seq != NULL)
+        *out_later_seq = sub != NULL ? sub->slot_origin.later_seq : 0;
+    return sub != NULL ? sub->slot_origin.incarnation : 0;
 }
 
 uint64_t bus_sub_gap(const struct bus_sub *sub, uint64_t *out_first_seq)

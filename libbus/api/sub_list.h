@@ -42,6 +42,7 @@ struct bus_sub {
     struct bus_msg *given; /* error, gap or end given last: acknowledged by the next call */
     const char *slot_topic;
     uint64_t slot_seq;
+    struct frame_origin slot_origin;
     uint64_t gap_first;
     uint64_t gap_count;
     struct memory memory; /* of topics */

@@ -141,6 +141,8 @@ static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
         .batch = batch_at(sub, 0)->connection,
         .reply_to = frame->reply_to,
     };
+    if (kind == SESSION_ITEM_VALUE || kind == SESSION_ITEM_ERROR || kind == SESSION_ITEM_PIECE)
+        sub->ready.origin = stream->origin;
 }
 
 /* A gap of earlier attempts.  Its slots stand before all others and have numbers of their own.  The
@@ -279,6 +281,18 @@ static void values_in(const struct inbox *inbox, struct inbox_sub *sub, struct i
     stream->next_seq = end_seq;
 }
 
+/* What follows may be of another incarnation, so its stream is looked up again. */
+static enum wire_code topic_in(const struct inbox *inbox, struct inbox_sub *sub,
+                               const struct frame *frame)
+{
+    if (frame->reply_to != FRAME_NO_REPLY) {
+        sub->named_topic = frame->topic;
+        sub->named = frame_origin_of(frame);
+        sub->recent = NULL;
+    }
+    return known_topics_number(inbox->topics, frame->topic, frame->value);
+}
+
 static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
                                const struct frame *frame)
 {
@@ -289,7 +303,7 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
     };
     unsigned kind = frame->flags & FRAME_KIND_MASK;
     if (kind == FRAME_TOPIC)
-        return known_topics_number(inbox->topics, frame->topic, frame->value);
+        return topic_in(inbox, sub, frame);
     if (kind == FRAME_RESERVE || frame->seq + frame->more >= ACK_PREFIX_SEQ_MAX)
         return CODE_EPROTO;
     struct inbox_stream *stream = sub->recent;
@@ -299,6 +313,8 @@ static enum wire_code frame_in(struct inbox *inbox, struct inbox_sub *sub,
         enum wire_code code = stream_open(inbox, sub, frame->topic, &stream);
         if (code != CODE_OK)
             return code;
+        if (sub->named_topic == frame->topic)
+            stream->origin = sub->named;
     }
     if (kind == FRAME_GAP)
         return gap_in(sub, stream, frame);

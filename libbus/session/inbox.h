@@ -41,10 +41,11 @@ struct inbox_stream {
     uint64_t position_seq; /* as in POSITION; after inbox_positions() */
     uint64_t position_offset;
     struct ack_prefix acks;
-    bool is_past_told;         /* the gap of earlier attempts was handed out */
-    struct list dirty;         /* in inbox_sub.dirty while an ACK is due */
-    uint64_t ack_due_seq;      /* the position of that ACK, which is sent once ... */
-    uint64_t ack_after_upload; /* ... uploads up to this ordinal are done */
+    bool is_past_told;          /* the gap of earlier attempts was handed out */
+    struct frame_origin origin; /* of the slots that are looked up next */
+    struct list dirty;          /* in inbox_sub.dirty while an ACK is due */
+    uint64_t ack_due_seq;       /* the position of that ACK, which is sent once ... */
+    uint64_t ack_after_upload;  /* ... uploads up to this ordinal are done */
     uint64_t ack_told_seq;
     uint64_t ack_number; /* of the last ACK; 0: none, or it has no number */
 };
@@ -82,6 +83,8 @@ struct inbox_sub {
     uint64_t ready_bytes;  /* of its (first) value, with what stands before it */
     struct id_map streams; /* topic to inbox_stream.id */
     struct inbox_stream *recent;
+    uint32_t named_topic; /* the topic named last, and whose slots follow */
+    struct frame_origin named;
     uint64_t received; /* bytes of frames on this data connection */
     uint64_t taken;
     uint64_t taken_told;

@@ -5,6 +5,7 @@
 
 #include "libbus/base/buffer.h"
 #include "libbus/base/span.h"
+#include "libbus/wire/frame.h"
 
 #include <stdint.h>
 
@@ -25,7 +26,8 @@ struct session_item {
     struct span value;     /* the first; aligned to 8 */
     uint32_t topic;        /* the broker's number, for session_topic_name() */
     uint64_t seq;
-    uint64_t count;       /* values, or what is missing */
+    uint64_t count; /* values, or what is missing */
+    struct frame_origin origin;
     uint64_t first;       /* of an end: the first incarnation that it stands for */
     uint64_t offset;      /* of a piece: its offset in the value */
     uint64_t total_bytes; /* of a piece: the size of the value; 0: it is a whole value */

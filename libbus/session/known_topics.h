@@ -11,6 +11,7 @@
 #include "libbus/base/pool.h"
 #include "libbus/base/span.h"
 #include "libbus/wire/error.h"
+#include "libbus/wire/frame.h"
 
 #include <stdint.h>
 
@@ -18,7 +19,8 @@ struct known_topic {
     uint32_t id;     /* for the pool */
     uint32_t number; /* the broker's; 0: not known yet */
     struct span name;
-    struct id_map wanted; /* seq to want_slot.id; see wants.h */
+    struct id_map wanted;       /* seq to want_slot.id; see wants.h */
+    struct frame_origin origin; /* of the awaited slots that come next */
 };
 
 struct known_topics {

@@ -191,11 +191,19 @@ static void sub_data_in(struct session *session, struct inbox_sub *sub, struct b
     }
 }
 
+static enum wire_code want_topic_in(struct session *session, const struct frame *frame)
+{
+    enum wire_code code = known_topics_number(&session->known, frame->topic, frame->value);
+    if (code == CODE_OK)
+        known_topics_find(&session->known, frame->topic)->origin = frame_origin_of(frame);
+    return code;
+}
+
 static enum wire_code want_frame_in(struct session *session, const struct frame *frame,
                                     struct buffer *batch)
 {
     if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC)
-        return known_topics_number(&session->known, frame->topic, frame->value);
+        return want_topic_in(session, frame);
     struct known_topic *topic = known_topics_find(&session->known, frame->topic);
     if (topic == NULL)
         return CODE_EPROTO;

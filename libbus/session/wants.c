@@ -362,6 +362,7 @@ enum wants_verdict wants_frame(struct wants *wants, struct known_topic *topic,
         .value = frame->value,
         .topic = frame->topic,
         .seq = frame->seq,
+        .origin = topic->origin,
         .delivery = frame->delivery,
         .stamp_ns = frame->stamp_ns,
     };

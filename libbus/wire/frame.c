@@ -258,8 +258,6 @@ static enum wire_err fields_check(const struct frame *frame, size_t bytes)
         return WIRE_RANGE;
     if (frame->delivery == 0 || frame->seq >= UINT64_MAX - frame->more)
         return WIRE_RANGE;
-    if (kind == FRAME_TOPIC && frame->seq != 0)
-        return WIRE_RANGE;
     if (bytes > value_limits[kind].most)
         return WIRE_TOO_BIG;
     return bytes < value_limits[kind].least ? WIRE_RANGE : WIRE_OK;

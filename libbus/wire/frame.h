@@ -58,7 +58,9 @@ enum frame_kind {
     FRAME_RESERVE = 2, /* promises the slot; value: msgpack array, see frame_reserve_encode() */
     FRAME_CHUNK = 3,   /* part of a value: 16 bytes (total, offset; u64 big-endian), then bytes */
     FRAME_ERROR = 4,   /* to subscribers: the error that stands here; value: an encoded error */
-    FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; seq 0 */
+    FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; reply_to: the
+                          incarnation of the slots that follow, or FRAME_NO_REPLY; seq: the first slot
+                          of a later incarnation, or 0 */
     FRAME_GAP = 6, /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
     FRAME_END = 7, /* to subscribers: topic names a party, which ended; seq: its incarnation;
                       reply_to: the first of the incarnations up to seq that it stands for; value:
@@ -159,6 +161,18 @@ struct batch_reader {
 };
 enum wire_err batch_reader_init(struct batch_reader *reader, struct span part);
 enum wire_err batch_reader_next(struct batch_reader *reader, struct frame *out_frame);
+
+/* What a TOPIC frame says of the slots that follow. */
+struct frame_origin {
+    uint32_t incarnation; /* of the writer, that reserved them; 0: not known */
+    uint64_t later_seq;   /* the first slot of a later incarnation; 0: there was none yet */
+};
+static inline struct frame_origin frame_origin_of(const struct frame *frame)
+{
+    bool is_known = frame->reply_to <= UINT32_MAX;
+    return (struct frame_origin){.incarnation = is_known ? (uint32_t)frame->reply_to : 0,
+                                 .later_seq = frame->seq};
+}
 
 /* The values of RESERVE, CHUNK and GAP frames.  encode returns the bytes written. */
 struct frame_reserve {

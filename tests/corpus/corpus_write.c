@@ -428,7 +428,6 @@ static void write_bad_batches(void)
     bad_many("frame_many_beyond_last", FRAME_VALUE, UINT64_MAX - 2, FRAME_NO_REPLY, 1000);
     bad_many("frame_many_numbers_beyond_last", FRAME_VALUE, 41, FRAME_NO_REPLY, UINT64_MAX - 2);
     bad_frame("frame_seq_beyond_last", "WIRE_RANGE", frame_of(FRAME_VALUE, UINT64_MAX, "x", 1));
-    bad_frame("frame_topic_with_seq", "WIRE_RANGE", frame_of(FRAME_TOPIC, 1, "a/b", 3));
     bad_frame("frame_topic_without_name", "WIRE_RANGE", frame_of(FRAME_TOPIC, 0, "", 0));
     bad_frame("frame_topic_too_long", "WIRE_TOO_BIG", frame_of(FRAME_TOPIC, 0, text, 201));
     bad_frame("frame_chunk_without_prefix", "WIRE_RANGE", frame_of(FRAME_CHUNK, 1, text, 15));

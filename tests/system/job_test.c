@@ -341,7 +341,8 @@ Test(job, shows_what_was_missed_of_an_attempt)
     cr_expect_str_eq(process_said(&reader),
                      "{\"kind\":\"gap\",\"topic\":\"alice/w\",\"seq\":0,\"missing\":3,"
                      "\"type\":\"errbus.attempt_over\"}\n"
-                     "{\"kind\":\"value\",\"topic\":\"alice/w\",\"seq\":0,\"value\":\"2.0\"}\n");
+                     "{\"kind\":\"value\",\"topic\":\"alice/w\",\"seq\":0,\"incarnation\":2,"
+                     "\"value\":\"2.0\"}\n");
     process_fini(&reader);
     (void)bus_close(&alice, SOON_MS); /* as above */
 }

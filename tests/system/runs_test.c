@@ -127,3 +127,146 @@ Test(runs, tell_it_over_a_restart_of_the_broker, .init = revival_begin, .fini = 
     expect_reserved(writer, 0, (const char *const[]){"by writer/1, which ended at 20", NULL});
     must_close(&writer);
 }
+
+/* ---- whose values -----------------------------------------------------------------------------*/
+
+/* Two values of alice/1, then one of alice/2, and her error as number 3. */
+static struct bus *write_twice(struct bus *(*open)(const char *party))
+{
+    struct bus *alice = open("alice");
+    must_publish(alice, "w", "zero");
+    must_publish(alice, "w", "one");
+    must_flush(alice);
+    fail(&alice);
+    alice = open("alice");
+    must_publish(alice, "w", "two");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.no", "no");
+    must_flush(alice);
+    return alice;
+}
+
+static void expect_origin(const struct bus_msg *msg, uint32_t incarnation, uint64_t later)
+{
+    uint64_t got = 9;
+    cr_expect_eq(bus_msg_incarnation(msg, NULL), incarnation);
+    (void)bus_msg_incarnation(msg, &got);
+    cr_expect_eq(got, later, "later at %lu", (unsigned long)got);
+}
+
+static void expect_streamed(struct bus *bus, const struct bus_sub_options *options)
+{
+    static const struct {
+        uint32_t incarnation;
+        uint64_t later;
+    } origins[] = {{1, 2}, {1, 2}, {2, 0}, {2, 0}};
+    struct bus_sub *sub = must_subscribe_with(bus, "+/w", options);
+    for (uint64_t seq = 0; seq < sizeof origins / sizeof origins[0]; seq++) {
+        struct bus_msg *msg = NULL;
+        uint64_t later = 9;
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), seq < 3 ? BUS_OK : BUS_EFAILED);
+        cr_expect_eq(bus_sub_incarnation(sub, &later), origins[seq].incarnation);
+        cr_expect_eq(later, origins[seq].later);
+        if (msg != NULL)
+            expect_origin(msg, origins[seq].incarnation, origins[seq].later);
+        bus_msg_free(&msg);
+    }
+    bus_sub_close(&sub);
+}
+
+static void expect_gathered(struct bus *bus)
+{
+    struct bus_want wants[] = {{.topic = "alice/w", .seq = 2},
+                               {.topic = "alice/w", .seq = 1},
+                               {.topic = "alice/w", .seq = 3}};
+    expect_code(bus_gather(bus, wants, 3, 3, 1, SOON_MS, NULL), BUS_OK);
+    expect_origin(wants[0].msg, 2, 0);
+    expect_origin(wants[1].msg, 1, 2);
+    cr_expect_eq(bus_error_incarnation(wants[2].error), 2);
+    bus_wants_free(wants, 3);
+}
+
+Test(runs, name_the_incarnation_of_each_value)
+{
+    struct bus_sub_options group;
+    struct bus_msg *task = NULL;
+    bus_sub_options_init(&group);
+    group.group = "g";
+    struct bus *alice = write_twice(must_open);
+    struct bus *bob = must_open("bob");
+    expect_streamed(bob, NULL);
+    expect_gathered(bob);
+    struct bus_sub *member = must_subscribe_with(bob, "+/w", &group);
+    for (uint64_t seq = 0; seq < 3; seq++) {
+        expect_code(bus_sub_recv(member, SOON_MS, &task, NULL), BUS_OK);
+        expect_origin(task, seq < 2 ? 1 : 2, seq < 2 ? 2 : 0);
+        bus_msg_free(&task);
+    }
+    bus_sub_close(&member);
+    cr_expect_eq(bus_msg_incarnation(NULL, NULL), 0);
+    cr_expect_eq(bus_sub_incarnation(NULL, NULL), 0);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(runs, name_incarnations_over_a_restart_of_the_broker, .init = revival_begin,
+     .fini = revival_close)
+{
+    struct bus *alice = write_twice(revival_open_patient);
+    revival_kill();
+    revival_start("process", NULL);
+    struct bus *bob = revival_open_patient("bob");
+    expect_streamed(bob, NULL);
+    expect_gathered(bob);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* More incarnations than the broker remembers: those of the oldest slots are not known. */
+Test(runs, name_the_newest_ten_incarnations)
+{
+    enum { STARTS = 14, KEPT = 10 };
+    struct bus *bob = must_open("bob");
+    for (int i = 0; i < STARTS; i++) {
+        struct bus *alice = must_open("alice");
+        must_publish(alice, "w", "v");
+        must_flush(alice);
+        fail(&alice);
+    }
+    struct bus_sub *sub = must_subscribe(bob, "+/w");
+    for (uint32_t seq = 0; seq < STARTS; seq++) {
+        struct bus_msg *msg = NULL;
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        uint32_t incarnation = bus_msg_incarnation(msg, NULL);
+        cr_expect(seq < STARTS - KEPT + 1 ? incarnation == 0 : incarnation == seq + 1,
+                  "number %u is of %u", seq, incarnation);
+        bus_msg_free(&msg);
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
+}
+
+/* A viewer is told where another incarnation begins, and of which one the first values are. */
+static void expect_viewed(const char *from, const char *count, const char *told)
+{
+    struct process viewer;
+    const char *const words[] = {"errbus", "sub", "-s",  stage.control, "--from",
+                                 from,     "-C",  count, "+/w",         NULL};
+    cr_assert(process_start(&viewer, words, NULL));
+    cr_assert_eq(process_wait(&viewer, SOON_MS), 0, "%s", process_complained(&viewer));
+    cr_expect_str_eq(process_complained(&viewer), told);
+    process_fini(&viewer);
+}
+
+Test(runs, are_told_apart_by_a_viewer)
+{
+    struct bus *alice = write_twice(must_open);
+    expect_viewed(
+        "0", "3",
+        "errbus sub: alice/w: numbers below 2 are of alice/1, which ended; the values of a "
+        "later start follow (--from 2)\n"
+        "errbus sub: alice/w: from number 2 on, values are of alice/2; those before are of "
+        "alice/1\n");
+    expect_viewed("2", "1", "");
+    must_close(&alice);
+}

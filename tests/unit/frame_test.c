@@ -192,9 +192,6 @@ Test(frame, refuses_numbers_that_cannot_be)
     frame = frame_of(FRAME_VALUE, "abc", 3);
     frame.seq = UINT64_MAX;
     cr_assert_eq(batch_read(part, batch_make(part, &frame, 1), NULL), WIRE_RANGE);
-    frame = frame_of(FRAME_TOPIC, "abc", 3);
-    frame.seq = 1;
-    cr_assert_eq(batch_read(part, batch_make(part, &frame, 1), NULL), WIRE_RANGE);
 }
 
 static const struct {

@@ -156,6 +156,7 @@ struct session {
     uint64_t await_taken;
     struct flow_window await_flow;
     uint32_t await_topic;         /* the last topic named on subscription 0 */
+    uint32_t await_incarnation;   /* ... for slots of this one */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
     uint64_t *granted;            /* ring of GRANTED_KEPT: numbers of RETRACTs that were done */
     uint64_t refusal_number;      /* of the newest */

@@ -76,6 +76,7 @@ struct sub {
     int64_t lease_ns;        /* 0: a lease lasts until the member is lost */
     struct timer lease_timer;
     uint32_t named_topic; /* the last topic named on this connection */
+    uint32_t named_incarnation;
     uint32_t named_replies;
 };
 
@@ -83,16 +84,17 @@ struct route { /* where a subscription is in a topic */
     uint32_t id;
     struct sub *sub;
     struct topic *topic;
-    uint64_t next_seq;     /* the next to be sent */
-    uint64_t chunk_offset; /* sent of the value of next_seq */
-    uint64_t taken_seq;    /* below it all is taken */
-    uint64_t acked_seq;    /* below it all is acknowledged */
-    uint64_t gone_seq;     /* what is below it was gone when the route began */
-    conn_id named_on;      /* the connection on which TOPIC was sent */
-    bool is_lossy;         /* a gap was told, and consumer.slow once for it */
-    uint64_t missed_seq;   /* first slot that a durable name missed when an attempt ended */
-    uint64_t missed_count; /* slots missed since then; 0 after an acknowledgement */
-    bool is_missed_sent;   /* on this connection */
+    uint64_t next_seq;          /* the next to be sent */
+    uint64_t chunk_offset;      /* sent of the value of next_seq */
+    uint64_t taken_seq;         /* below it all is taken */
+    uint64_t acked_seq;         /* below it all is acknowledged */
+    uint64_t gone_seq;          /* what is below it was gone when the route began */
+    conn_id named_on;           /* the connection on which TOPIC was sent */
+    uint32_t named_incarnation; /* ... for slots of this one */
+    bool is_lossy;              /* a gap was told, and consumer.slow once for it */
+    uint64_t missed_seq;        /* first slot that a durable name missed when an attempt ended */
+    uint64_t missed_count;      /* slots missed since then; 0 after an acknowledgement */
+    bool is_missed_sent;        /* on this connection */
     struct list sub_link;
     struct list topic_link;
     struct list ready_link; /* in sub->ready */

@@ -37,6 +37,18 @@ static uint64_t send_frame(struct core *core, struct session *session, uint32_t 
     return frame_total(value.bytes);
 }
 
+/* Names a topic.  Until it is named again its slots are of this share. */
+static uint64_t send_topic(struct core *core, struct session *session, uint32_t sub,
+                           const struct topic *topic, const struct topic_share *share)
+{
+    bool is_followed = share->end_seq < topic->slots.next_seq;
+    uint64_t sent = send_frame(core, session, sub, FRAME_TOPIC, topic->id,
+                               is_followed ? share->end_seq : 0, topic->name);
+    if (share->incarnation > 0)
+        core->effects->frames[core->effects->frame_count - 1].frame.reply_to = share->incarnation;
+    return sent;
+}
+
 static uint64_t send_gap(struct core *core, struct session *session, uint32_t sub, uint32_t topic,
                          uint64_t seq, uint64_t count, enum gap_reason reason)
 {
@@ -211,10 +223,12 @@ static enum pumped pump_await(struct core *core, struct session *session)
     }
     struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
     struct topic *topic = await->topic;
+    struct topic_share share = topic_share_at(topic, await->seq);
     uint64_t sent = 0;
-    if (session->await_topic != topic->id) {
-        sent += send_frame(core, session, 0, FRAME_TOPIC, topic->id, 0, topic->name);
+    if (session->await_topic != topic->id || session->await_incarnation != share.incarnation) {
+        sent += send_topic(core, session, 0, topic, &share);
         session->await_topic = topic->id;
+        session->await_incarnation = share.incarnation;
     }
     if (await_send(core, session, await, &sent))
         await_free(core, await);
@@ -404,6 +418,7 @@ static uint64_t route_send(struct core *core, struct route *route)
     struct session *session = route->sub->session;
     uint32_t number = route->sub->number;
     uint64_t limit = route_limit(route->sub, topic);
+    struct topic_share share = topic_share_at(topic, route->next_seq);
     uint64_t first_seq = slot_table_first_seq(&topic->slots);
     uint64_t sent = 0;
     uint32_t index;
@@ -419,16 +434,18 @@ static uint64_t route_send(struct core *core, struct route *route)
         route->is_lossy = false; /* it has caught up */
         return 0;
     }
-    if (route->named_on != session->data) {
-        sent += send_frame(core, session, number, FRAME_TOPIC, topic->id, 0, topic->name);
+    if (route->named_on != session->data || route->named_incarnation != share.incarnation) {
+        sent += send_topic(core, session, number, topic, &share);
         route->named_on = session->data;
+        route->named_incarnation = share.incarnation;
     }
     if (is_missed)
         return sent + route_missed(core, route);
     if (is_gap)
         return sent + route_gap(core, route, first_seq);
     if (coming == NULL)
-        return sent + route_outcome(core, route, index, limit);
+        return sent +
+               route_outcome(core, route, index, limit < share.end_seq ? limit : share.end_seq);
     (void)send_chunk(core, session, number, coming, &route->chunk_offset, &sent);
     return sent;
 }
@@ -515,11 +532,12 @@ static uint64_t name_topics(struct core *core, struct sub *member, const struct 
 {
     const struct topic *topic = task->topic;
     const struct open_slot *reply = task_reply(core, task);
+    struct topic_share share = topic_share_at(topic, task->seq);
     uint64_t sent = 0;
-    if (member->named_topic != topic->id)
-        sent += send_frame(core, member->session, member->number, FRAME_TOPIC, topic->id, 0,
-                           topic->name);
+    if (member->named_topic != topic->id || member->named_incarnation != share.incarnation)
+        sent += send_topic(core, member->session, member->number, topic, &share);
     member->named_topic = topic->id;
+    member->named_incarnation = share.incarnation;
     if (reply == NULL || member->named_replies == reply->topic->id)
         return sent;
     member->named_replies = reply->topic->id;
