@@ -258,15 +258,37 @@ static int cancel(const struct cli *cli, const struct wish *wish)
 
 /* ---- forget ---------------------------------------------------------------------------------- */
 
+static void print_forgotten(const struct cli *cli, const struct bus_job_forgotten *gone)
+{
+    if (cli->is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_number(line, "parties", gone->parties);
+        cli_json_number(line, "topics", gone->topics);
+        cli_json_number(line, "slots", (int64_t)gone->slots);
+        cli_json_number(line, "slots_bytes", (int64_t)gone->slots_bytes);
+        cli_json_number(line, "names", gone->names);
+        cli_json_number(line, "dead", gone->dead);
+        cli_json_print(&line, stdout);
+        return;
+    }
+    printf("forgotten: %" PRIu32 " parties, %" PRIu32 " topics with %" PRIu64 " slots (%" PRIu64
+           " bytes), %" PRIu32 " durable names and groups, %" PRIu32 " dead letters\n",
+           gone->parties, gone->topics, gone->slots, gone->slots_bytes, gone->names, gone->dead);
+}
+
 static int forget(const struct cli *cli)
 {
+    struct bus_job_forgotten gone;
     struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
     int result = cli_admin_open(cli, &admin);
     if (result != CLI_OK) {
         return result;
     }
-    enum bus_err err = bus_admin_job_forget(admin, NULL, cli_open_ms(cli), &error);
+    enum bus_err err = bus_admin_job_forget(admin, NULL, cli_open_ms(cli), &gone, &error);
+    if (err == BUS_OK) {
+        print_forgotten(cli, &gone);
+    }
     return cli_admin_done(cli, &admin, err, &error);
 }
 

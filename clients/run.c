@@ -366,6 +366,8 @@ int run_main(int argc, char **argv)
          "fail a program without output or progress for this time (never)"},
         {0, "disclosure", CLI_TEXT, &run->disclosure, "LEVEL",
          "what others see of errors: full, message, type or none (message)"},
+        {0, "run", CLI_TEXT, &run->run, "ID",
+         "the run of the job that PROGRAM is part of (ERRBUS_RUN)"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR",
          "keep the output in this directory (a new one in TMPDIR)"},
         {0, "own-status", CLI_YES, &run->is_own_status, NULL,
@@ -383,6 +385,8 @@ int run_main(int argc, char **argv)
         result = check(run);
         if (result == CLI_OK && run->disclosure != NULL)           /* read here and in PROGRAM */
             (void)setenv("ERRBUS_DISCLOSURE", run->disclosure, 1); /* a name that is well formed */
+        if (result == CLI_OK && run->run != NULL)                  /* the same */
+            (void)setenv("ERRBUS_RUN", run->run, 1);
         run->members = result == CLI_OK ? calloc((size_t)run->copies, sizeof *run->members) : NULL;
         if (run->members != NULL) {
             run->screens[RUN_STDOUT].fd = STDOUT_FILENO;

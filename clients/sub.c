@@ -18,6 +18,7 @@ enum { CLI_AGAIN = -1 }; /* no exit code: the next run of the job began */
 struct seen {
     char topic[BUS_NAME_BYTES_MAX + 1];
     uint32_t incarnation; /* of its writer, that the last slot is of */
+    uint64_t told_seq;    /* another one begins here; 0: nothing was said */
 };
 
 struct sub {
@@ -31,6 +32,7 @@ struct sub {
     int64_t from_seq;
     int64_t printed; /* values and errors */
     bool has_error;  /* one of them was an error */
+    bool has_ends;   /* the pattern names a party: the ends of its incarnations come, too */
     void *seen;      /* a tree of struct seen, by topic */
 };
 
@@ -66,7 +68,8 @@ static void forget_topics(struct sub *sub)
 }
 
 /* Says on standard error which incarnation of the writer the slots are of, if a topic has slots of
- * several: at the first slot, and at each change.  JSON has it in each line. */
+ * several: at the first slot, and at each change.  If the pattern names a party, the ends of its
+ * incarnations show the changes.  JSON has it in each line. */
 static void tell_incarnation(struct sub *sub)
 {
     uint64_t seq = 0;
@@ -79,17 +82,19 @@ static void tell_incarnation(struct sub *sub)
     if (seen == NULL || incarnation == seen->incarnation) {
         return;
     }
-    if (!is_new) {
+    if (is_new && later > 0) {
         fprintf(stderr,
-                "%s: %s: from number %" PRIu64 " on, values are of %.*s/%" PRIu32
-                "; those before are of %.*s/%" PRIu32 "\n",
+                "%s: %s: numbers %" PRIu64 " to %" PRIu64 " are of %.*s/%" PRIu32
+                ", which ended; %.*s began again with %" PRIu64 "\n",
+                sub->cli.program, topic, seq, later - 1, party, topic, incarnation, party, topic,
+                later);
+        seen->told_seq = later;
+    } else if (!is_new && !sub->has_ends && seq != seen->told_seq) {
+        fprintf(stderr,
+                "%s: %s: numbers from %" PRIu64 " on are of %.*s/%" PRIu32
+                ", those before of %.*s/%" PRIu32 "\n",
                 sub->cli.program, topic, seq, party, topic, incarnation, party, topic,
                 seen->incarnation);
-    } else if (later > 0) {
-        fprintf(stderr,
-                "%s: %s: numbers below %" PRIu64 " are of %.*s/%" PRIu32
-                ", which ended; the values of a later start follow (--from %" PRIu64 ")\n",
-                sub->cli.program, topic, later, party, topic, incarnation, later);
     }
     seen->incarnation = incarnation;
 }
@@ -373,5 +378,6 @@ int sub_main(int argc, char **argv)
     if (!cli_is_pattern(&sub.cli, sub.cli.argv[0])) {
         return CLI_USAGE;
     }
+    sub.has_ends = strchr("+#", sub.cli.argv[0][0]) == NULL;
     return run_all(&sub, sub.cli.argv[0]);
 }

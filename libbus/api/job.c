@@ -102,7 +102,24 @@ enum bus_err bus_admin_job_cancel(struct bus_admin *admin, const char *job, cons
     return err;
 }
 
+static enum bus_err forgotten_row(struct bus *bus, const struct msg *row, void *arg,
+                                  struct bus_error **reterr)
+{
+    const struct msg_job_done *done = &row->as.job_done;
+    struct bus_job_forgotten *forgotten = arg;
+    enum bus_err err = job_done_row(bus, row, NULL, reterr);
+    if (err == BUS_OK && forgotten != NULL)
+        *forgotten = (struct bus_job_forgotten){.parties = (uint32_t)done->parties,
+                                                .topics = (uint32_t)done->topics,
+                                                .slots = done->slots,
+                                                .slots_bytes = done->slot_bytes,
+                                                .names = (uint32_t)done->names,
+                                                .dead = (uint32_t)done->dead};
+    return err;
+}
+
 enum bus_err bus_admin_job_forget(struct bus_admin *admin, const char *job, int64_t timeout_ms,
+                                  struct bus_job_forgotten *out_forgotten,
                                   struct bus_error **reterr)
 {
     struct admin_call call;
@@ -111,7 +128,7 @@ enum bus_err bus_admin_job_forget(struct bus_admin *admin, const char *job, int6
         return err;
     const struct msg question = {.type = MSG_JOB_FORGET,
                                  .as.job_forget = {.job = span_text(call.job)}};
-    err = admin_ask(&call, &question, job_done_row, NULL, reterr);
+    err = admin_ask(&call, &question, forgotten_row, out_forgotten, reterr);
     admin_end(&call);
     return err;
 }

@@ -130,6 +130,7 @@ static const char *const allowed[] = {
     "bus_admin_job_cancel.job",
     "bus_admin_job_cancel.why",
     "bus_admin_job_forget.job",
+    "bus_admin_job_forget.out_forgotten",
     "bus_admin_job_get.job",
     "bus_admin_status_get.job",
     "bus_admin_dead_list.job",

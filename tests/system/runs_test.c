@@ -261,12 +261,90 @@ static void expect_viewed(const char *from, const char *count, const char *told)
 Test(runs, are_told_apart_by_a_viewer)
 {
     struct bus *alice = write_twice(must_open);
-    expect_viewed(
-        "0", "3",
-        "errbus sub: alice/w: numbers below 2 are of alice/1, which ended; the values of a "
-        "later start follow (--from 2)\n"
-        "errbus sub: alice/w: from number 2 on, values are of alice/2; those before are of "
-        "alice/1\n");
+    expect_viewed("0", "3",
+                  "errbus sub: alice/w: numbers 0 to 1 are of alice/1, which ended; alice began "
+                  "again with 2\n");
     expect_viewed("2", "1", "");
+    fail(&alice);
+    alice = must_open("alice");
+    must_publish(alice, "w", "four");
+    must_flush(alice);
+    fail(&alice);
+    alice = must_open("alice");
+    must_publish(alice, "w", "five");
+    must_flush(alice);
+    expect_viewed("4", "2",
+                  "errbus sub: alice/w: numbers 4 to 4 are of alice/3, which ended; alice began "
+                  "again with 5\n");
     must_close(&alice);
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+/* Runs a program of the project on this broker, and returns what it said on standard output, or on
+ * standard error if it fails.  Good until the next call. */
+static const char *run_words(int code, const char *const *words)
+{
+    static struct process process;
+    char server[sizeof stage.control + sizeof "ERRBUS_SERVER="];
+    const char *const with_server[] = {server, NULL};
+    (void)snprintf(server, sizeof server, "ERRBUS_SERVER=%s", stage.control);
+    process_fini(&process);
+    cr_assert(process_start(&process, words, with_server));
+    int got = process_wait(&process, SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s", got, code, process_complained(&process));
+    return code == 0 ? process_said(&process) : process_complained(&process);
+}
+
+static const char *publish_in(int code, const char *run, const char *value)
+{
+    char errbus[512];
+    process_path("errbus", errbus, sizeof errbus);
+    return run_words(code, (const char *const[]){"errbus", "run", "--run", run, "-p", "alice", "--",
+                                                 errbus, "pub", "w", value, NULL});
+}
+
+static const char *view(const char *count)
+{
+    return run_words(0, (const char *const[]){"errbus", "sub", "-C", count, "+/w", NULL});
+}
+
+Test(runs, are_named_by_a_launcher)
+{
+    publish_in(0, "monday", "a");
+    publish_in(0, "monday", "b");
+    cr_expect_str_eq(view("2"), "a\nb\n");
+    publish_in(0, "tuesday", "c");
+    cr_expect_str_eq(view("1"), "c\n");
+    struct bus *bob = must_open("bob");
+    expect_run(bob, 2);
+    const char *why = publish_in(6, "friday", "d");
+    cr_expect_not_null(strstr(why, "bob did not end yet"), "%s", why);
+    must_close(&bob);
+}
+
+Test(runs, are_forgotten_with_a_word_of_what_went)
+{
+    const char *const forget[] = {"errbus", "job", "forget", "default", NULL};
+    struct bus_sub_options durable;
+    bus_sub_options_init(&durable);
+    durable.name = "name";
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    must_publish(alice, "w", "12345678");
+    must_publish(alice, "w", "12345678");
+    must_publish(alice, "x", "12345678");
+    must_flush(alice);
+    struct bus_sub *sub = must_subscribe_with(bob, "+/w", &durable);
+    must_close(&alice);
+    const char *why = run_words(6, forget);
+    cr_expect_not_null(strstr(why, "bob did not end yet"), "%s", why);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    const char *gone = run_words(0, forget);
+    cr_expect_not_null(strstr(gone, "forgotten: 2 parties, 2 topics with 3 slots ("), "%s", gone);
+    cr_expect_not_null(strstr(gone, " bytes), 1 durable names and groups, 0 dead letters\n"), "%s",
+                       gone);
+    why = run_words(2, forget);
+    cr_expect_not_null(strstr(why, "errbus.no_job"), "%s", why);
 }

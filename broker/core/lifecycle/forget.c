@@ -12,6 +12,7 @@
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/text.h"
+#include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 
 /* Observers of the job connect again, if they want to see another one of its name.  The one that
@@ -34,6 +35,29 @@ static void send_observers_away(struct core *core, struct job *job, struct sessi
     job_release(core, job);
 }
 
+/* What goes with the job. */
+static void count_all(const struct job *job, struct msg_job_done *done)
+{
+    LIST_EACH(link, &job->party_list)
+        done->parties += LIST_OWNER(link, struct party, job_link)->incarnation > 0;
+    LIST_EACH(link, &job->topic_list) {
+        if (link == &job->trim_at)
+            continue;
+        const struct topic *topic = LIST_OWNER(link, struct topic, job_link);
+        if (topic->letters != NULL)
+            continue; /* counted below */
+        done->topics += 1;
+        done->slots += topic->slots.next_seq - slot_table_first_seq(&topic->slots);
+        done->slot_bytes += topic->bytes;
+    }
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        done->names += sub->name.bytes > 0;
+        if (sub_is_place(sub))
+            done->dead += sub->group->letter_count;
+    }
+}
+
 void job_forget(struct core *core, struct session *session, const struct msg_job_forget *msg)
 {
     conn_id conn = session->control;
@@ -49,7 +73,9 @@ void job_forget(struct core *core, struct session *session, const struct msg_job
                          why->data);
         return;
     }
+    struct msg_job_done gone = {.request = msg->request};
+    count_all(job, &gone);
     send_observers_away(core, job, session);
     job_end(core, job);
-    effects_job_done(core->effects, conn, msg->request, CODE_OK, "", "");
+    effects_msg(core->effects, conn, MSG_JOB_DONE)->as.job_done = gone;
 }

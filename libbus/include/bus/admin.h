@@ -135,12 +135,23 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_job_create(struct bus_admin *admin, 
                                                        int64_t timeout_ms,
                                                        struct bus_error **reterr);
 
+/* What was removed with a job. */
+struct bus_job_forgotten { /* this layout never grows */
+    uint32_t parties;
+    uint32_t topics;
+    uint64_t slots;       /* settled, with a value or an error */
+    uint64_t slots_bytes; /* of them */
+    uint32_t names;       /* durable names and groups */
+    uint32_t dead;        /* dead letters */
+};
 /* Removes a job that no party is in, with its values, durable names, groups, dead letters, events
- * and verdict: the next party of that name begins with nothing.
+ * and verdict: the next party of that name begins with nothing.  out_forgotten, which may be NULL:
+ * what that was.
  * Errors: BUS_EINVAL (errbus.no_job); BUS_EDENIED (errbus.run_under_way): parties are in it, as the
  * message says.  [any]  Wire: JOB_FORGET */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_job_forget(struct bus_admin *admin, const char *job,
                                                        int64_t timeout_ms,
+                                                       struct bus_job_forgotten *out_forgotten,
                                                        struct bus_error **reterr);
 
 /* Ends a job, whether somebody created it or not.  Each bus of the job is then over, with
