@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* runs_test.c -- four programs that are started night after night, in any order; some are killed
+ * and started again in the middle, and the broker dies in the middle or between two nights.
+ *
+ * Held to all along:
+ *   - A reader is given values of its own run alone, and is told the incarnation that wrote each.
+ *   - Nobody is refused.  If a party ended well in the last night, this night is the next run, and
+ *     all take part in it.  Otherwise it continues the last run.
+ *   - When the job is forgotten nothing of it is left: the next party is the first of a first run,
+ *     and no table of the broker has anything in it before. */
+#include "tests/lib/core_census.h"
+#include "tests/sim/play.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { PARTIES = 4, ASKER = PARTIES, NIGHTS = 5, SEEDS_DEFAULT = 100 };
+enum { ACT_START, ACT_SPEAK, ACT_KILL, ACT_CRASH, ACT_LEAVE };
+
+#define GATHERED_MS 600 /* from the begin of a night on: all are there */
+#define LEAVING_MS 3000 /* all end */
+#define NIGHT_MS 6000   /* whoever was killed is lost by then */
+#define DOWN_MS 400     /* at most, a broker that died */
+
+static struct play {
+    struct world *world;
+    bool is_wanted[PARTIES]; /* its program runs, or is started again */
+    bool ended_well[PARTIES];
+    uint32_t subs[PARTIES];
+    uint64_t notes[PARTIES]; /* published */
+    uint32_t run;            /* of the last night */
+} play;
+
+/* What there was to be seen, over all seeds. */
+static struct {
+    uint64_t runs, continued, values, restarts, crashes, fenced;
+} seen;
+
+/* What is published: who wrote it, and in which run. */
+struct note {
+    uint64_t run, incarnation;
+};
+
+static const char *const names[PARTIES] = {"a", "b", "c", "d"};
+
+static bool is_up(uint32_t host)
+{
+    const struct session *session = world_session(play.world, host);
+    return session != NULL && session_state(session) == SESSION_UP;
+}
+
+static void take(uint32_t host, const struct session_item *item)
+{
+    struct session *session = world_session(play.world, host);
+    struct note note;
+    if (item->kind == SESSION_ITEM_END)
+        return;
+    if (item->kind == SESSION_ITEM_VALUE) {
+        cr_assert_eq(item->value.bytes, sizeof note);
+        memcpy(&note, item->value.data, sizeof note);
+        seen.values += 1;
+        if (note.run != session_attempt(session))
+            world_violate(play.world, "%s was given a value of run %" PRIu64 " in run %u",
+                          names[host], note.run, session_attempt(session));
+        if (note.incarnation != item->origin.incarnation)
+            world_violate(play.world, "%s was told incarnation %u of a value of %" PRIu64,
+                          names[host], item->origin.incarnation, note.incarnation);
+    }
+    session_ack(session, play.subs[host], item->topic, item->seq + item->count - 1);
+}
+
+static void read_all(uint32_t host)
+{
+    struct session_item item;
+    struct session *session = world_session(play.world, host);
+    while (play.subs[host] != 0 &&
+           session_sub_take(session, play.subs[host], &item, NULL) == CODE_OK) {
+        take(host, &item);
+        buffer_unref(&item.buffer);
+    }
+}
+
+static void on_news(void *arg, uint32_t host, const struct session_news *news)
+{
+    (void)arg;
+    (void)news;
+    if (host < PARTIES)
+        read_all(host);
+}
+
+/* ---- what happens ---------------------------------------------------------------------------- */
+
+static void start(uint32_t host)
+{
+    play.subs[host] = 0;
+    world_start(play.world, host);
+}
+
+/* Whoever was fenced opens another bus; anybody else that is over is wrong. */
+static void tend(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    if (!play.is_wanted[host])
+        return;
+    if (session == NULL) {
+        start(host);
+        return;
+    }
+    enum wire_code end = session_end(session, NULL);
+    if (end == CODE_OK)
+        return;
+    if (end != CODE_EFENCED)
+        world_violate(play.world, "%s was refused with %d", names[host], (int)end);
+    seen.fenced += 1;
+    world_kill(play.world, host, true, 0);
+    start(host);
+}
+
+static void speak(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    char topic[] = {names[host][0], '/', 'w', '\0'};
+    uint32_t number;
+    if (!is_up(host))
+        return;
+    if (play.subs[host] == 0)
+        (void)session_subscribe(session, span_text("+/w"),
+                                &(struct session_sub_options){.from_seq = 0}, &play.subs[host]);
+    if (session_topic(session, span_text(topic), &number) == CODE_OK) {
+        struct note note = {session_attempt(session), session_incarnation(session)};
+        struct span value = span_of(&note, sizeof note);
+        (void)session_publish(session, world_host_ns(play.world, host), number, &value, 1, NULL);
+    }
+    read_all(host);
+    world_pump(play.world, host);
+}
+
+static void leave(uint32_t host)
+{
+    struct session *session = world_session(play.world, host);
+    uint64_t number;
+    if (!play.is_wanted[host])
+        return;
+    play.is_wanted[host] = false;
+    play.ended_well[host] = is_up(host);
+    if (!is_up(host))
+        return;
+    if (dice_hits(world_dice(play.world), 500))
+        (void)session_complete(session, &number); /* or it leaves alone */
+    session_leave(session);
+    world_pump(play.world, host);
+}
+
+static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
+{
+    (void)arg;
+    struct dice *dice = world_dice(play.world);
+    switch (what) {
+    case ACT_START:
+        play.is_wanted[who] = true;
+        tend(who);
+        break;
+    case ACT_SPEAK:
+        tend(who);
+        speak(who);
+        break;
+    case ACT_KILL:
+        play.is_wanted[who] = value != 0; /* its starter starts it again */
+        seen.restarts += value != 0;
+        if (world_session(play.world, who) != NULL)
+            world_kill(play.world, who, dice_hits(dice, 500), 0); /* its name is free at once */
+        break;
+    case ACT_CRASH:
+        seen.crashes += 1;
+        if (!world_is_broker_down(play.world))
+            world_crash_broker(play.world, dice_between(dice, 1, DOWN_MS) * WORLD_MS);
+        break;
+    case ACT_LEAVE: leave(who); break;
+    }
+}
+
+/* ---- a night --------------------------------------------------------------------------------- */
+
+static void put(int64_t begin_ns, int64_t from_ms, int64_t to_ms, uint32_t what, uint32_t who,
+                uint64_t value)
+{
+    int64_t at_ms = dice_between(world_dice(play.world), from_ms, to_ms);
+    world_at(play.world, begin_ns + at_ms * WORLD_MS, what, who, value);
+}
+
+/* All are there, in the run that it must be. */
+static void check_gathered(bool is_next)
+{
+    uint32_t run = play.run + is_next;
+    for (uint32_t host = 0; host < PARTIES; host++) {
+        if (!is_up(host))
+            world_violate(play.world, "%s is not there", names[host]);
+        else if (session_attempt(world_session(play.world, host)) != run)
+            world_violate(play.world, "%s is in run %u, not %u", names[host],
+                          session_attempt(world_session(play.world, host)), run);
+    }
+    play.run = run;
+    seen.runs += is_next;
+    seen.continued += !is_next;
+}
+
+static void spend_night(bool is_first)
+{
+    struct dice *dice = world_dice(play.world);
+    int64_t begin_ns = world_now_ns(play.world);
+    bool is_next = is_first;
+    for (uint32_t host = 0; host < PARTIES; host++) {
+        is_next = is_next || play.ended_well[host];
+        put(begin_ns, 0, 200, ACT_START, host, 0);
+        for (int64_t ms = 250; ms < LEAVING_MS; ms += 150)
+            world_at(play.world, begin_ns + ms * WORLD_MS, ACT_SPEAK, host, 0);
+    }
+    world_run(play.world, begin_ns + GATHERED_MS * WORLD_MS);
+    check_gathered(is_next);
+    bool is_power_cut = dice_hits(dice, 150);
+    for (uint32_t host = 0; host < PARTIES; host++) {
+        play.ended_well[host] = false;
+        if (is_power_cut)
+            put(begin_ns, 2000, 2001, ACT_KILL, host, 0);
+        else if (dice_hits(dice, 300))
+            put(begin_ns, GATHERED_MS, 2000, ACT_KILL, host, dice_hits(dice, 600));
+        put(begin_ns, LEAVING_MS, LEAVING_MS + 300, ACT_LEAVE, host, 0);
+    }
+    if (dice_hits(dice, 300))
+        put(begin_ns, GATHERED_MS, 2000, ACT_CRASH, 0, 0);
+    if (dice_hits(dice, 300)) /* nobody is there any more */
+        put(begin_ns, NIGHT_MS - 2 * DOWN_MS, NIGHT_MS - DOWN_MS, ACT_CRASH, 0, 0);
+    world_run(play.world, begin_ns + NIGHT_MS * WORLD_MS);
+    for (uint32_t host = 0; host < PARTIES; host++)
+        if (world_session(play.world, host) != NULL)
+            world_kill(play.world, host, true, 0);
+}
+
+/* An observer has the job forgotten; then a party begins with nothing. */
+static void forget(void)
+{
+    struct msg answer;
+    world_start(play.world, ASKER);
+    world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
+    struct session *session = world_session(play.world, ASKER);
+    cr_assert_eq(session_state(session), SESSION_UP);
+    session_ask(session, &(const struct msg){.type = MSG_JOB_FORGET,
+                                             .as.job_forget = {.job = span_text("job")}});
+    world_pump(play.world, ASKER);
+    world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
+    cr_assert(session_answer_take(session, &answer));
+    if (answer.as.job_done.code != CODE_OK)
+        world_violate(play.world, "the job is not forgotten: %" PRIu64, answer.as.job_done.code);
+    world_kill(play.world, ASKER, true, 0);
+    world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
+}
+
+static void check_forgotten(void)
+{
+    struct core_port *port = world_gate(play.world);
+    const char *left = core_census_left(core_port_core(port));
+    if (left != NULL || core_port_payload_count(port) != 0)
+        world_violate(play.world, "the broker still has %s, and %" PRIu32 " payloads",
+                      left != NULL ? left : "nothing", core_port_payload_count(port));
+    uint64_t values = seen.values;
+    play.is_wanted[0] = true;
+    start(0);
+    world_run(play.world, world_now_ns(play.world) + 300 * WORLD_MS);
+    uint32_t sub = 0;
+    struct session *session = world_session(play.world, 0);
+    cr_assert_eq(session_state(session), SESSION_UP);
+    (void)session_subscribe(session, span_text("+/w"), &(struct session_sub_options){.from_seq = 0},
+                            &sub);
+    play.subs[0] = sub;
+    world_pump(play.world, 0);
+    world_run(play.world, world_now_ns(play.world) + 300 * WORLD_MS);
+    if (session_attempt(session) != 1 || session_incarnation(session) != 1 || seen.values != values)
+        world_violate(play.world, "a forgotten job goes on: run %u, incarnation %u",
+                      session_attempt(session), session_incarnation(session));
+}
+
+static void open_world(uint64_t seed)
+{
+    struct world_options options = play_options(seed, 5, 20);
+    memset(&play, 0, sizeof play);
+    options.core.resume_ms = 500;
+    options.hooks = (struct world_hooks){.on_news = on_news, .on_act = on_act};
+    play.world = world_new(&options);
+    struct host_options host = {.job = "job",
+                                .heartbeat_ms = 100,
+                                .lost_after_ms = 400,
+                                .grace_ms = 100,
+                                .broker_lost_ms = 5000};
+    for (uint32_t i = 0; i < PARTIES; i++) {
+        host.party = names[i];
+        (void)world_host(play.world, &host);
+    }
+    host.job = host.party = "";
+    (void)world_host(play.world, &host);
+}
+
+static void run(uint64_t seed)
+{
+    open_world(seed);
+    for (int night = 0; night < NIGHTS; night++)
+        spend_night(night == 0);
+    if (world_violation(play.world) == NULL)
+        forget();
+    if (world_violation(play.world) == NULL)
+        check_forgotten();
+    play_end(&play.world, seed);
+}
+
+Test(runs, have_values_of_their_own_alone_and_begin_when_the_last_one_is_over, .timeout = 900)
+{
+    uint64_t count = seeds_count(SEEDS_DEFAULT);
+    SEEDS_EACH(seed, count)
+        run(seed);
+    fprintf(stderr,
+            "%" PRIu64 " seeds: %" PRIu64 " runs, %" PRIu64 " continued, %" PRIu64
+            " values, %" PRIu64 " restarts, %" PRIu64 " crashes, %" PRIu64 " fenced\n",
+            count, seen.runs, seen.continued, seen.values, seen.restarts, seen.crashes,
+            seen.fenced);
+    cr_expect(seen.runs > 3 * count && seen.values > 100 * count && seen.restarts > 0 &&
+                  seen.continued > 0 && seen.crashes > 0 && seen.fenced > 0,
+              "something was never to be seen");
+}
