@@ -222,8 +222,7 @@ static void put_parties(struct core_dump *dump, const struct core *core)
         name(dump, party->name);
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
              party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
-             party->first, (uint64_t)party->ended_ns,
-             party_any_session(party) != NULL ? party->run_rule : 0,
+             party->first, (uint64_t)party->ended_ns, party->run_rule,
              party_any_session(party) != NULL ? party->client : 0);
         for (uint32_t i = 0; i < party->end_count; i++)
             LINE(dump, "   end", party->ends[i].first, party->ends[i].incarnation,

@@ -348,3 +348,71 @@ Test(runs, are_forgotten_with_a_word_of_what_went)
     why = run_words(2, forget);
     cr_expect_not_null(strstr(why, "errbus.no_job"), "%s", why);
 }
+
+/* ---- a durable reader behind a nightly producer ------------------------------------------------ */
+
+/* Two values, "NIGHT.0" and "NIGHT.1". */
+static void produce(int night, uint32_t run)
+{
+    struct bus *producer = revival_open_patient("producer");
+    expect_run(producer, run);
+    for (int i = 0; i < 2; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%d.%d", night, i);
+        must_publish(producer, "w", text);
+    }
+    expect_code(bus_complete(producer, SOON_MS), BUS_OK);
+    must_close(&producer);
+}
+
+struct produced {
+    const char *text; /* NULL: the last one */
+    uint32_t incarnation;
+};
+
+/* Reads these values, in this run, and nothing else but ends of the producer in between. */
+static void consume(uint32_t run, const struct produced *produced)
+{
+    struct bus_sub_options durable;
+    struct bus_options options = revival_patient("reader");
+    options.run_rule = BUS_RUN_CONTINUE;
+    struct bus *reader = must_open_with(&options);
+    bus_sub_options_init(&durable);
+    durable.name = "nightly";
+    struct bus_sub *sub = must_subscribe_with(reader, "producer/w", &durable);
+    expect_run(reader, run);
+    while (produced->text != NULL) {
+        struct bus_msg *msg = NULL;
+        enum bus_err err = bus_sub_recv(sub, SOON_MS, &msg, NULL);
+        if (err == BUS_EENDED)
+            continue;
+        expect_code(err, BUS_OK);
+        cr_expect_eq(bus_msg_incarnation(msg, NULL), produced->incarnation);
+        expect_message(msg, produced->text);
+        bus_msg_free(&msg);
+        produced++;
+    }
+    must_flush(reader);
+    bus_sub_close(&sub);
+    must_close(&reader);
+}
+
+/* The run stays while the reader is behind.  The broker dies in between. */
+Test(runs, lose_and_repeat_nothing_for_a_durable_reader_of_three_nights, .init = revival_begin,
+     .fini = revival_close)
+{
+    consume(1, (const struct produced[]){{NULL, 0}}); /* the name exists from now on */
+    produce(1, 1);
+    consume(1, (const struct produced[]){{"1.0", 1}, {NULL, 0}});
+    produce(2, 1);
+    revival_kill();
+    revival_start("process", NULL);
+    consume(1, (const struct produced[]){{"1.1", 1}, {"2.0", 2}, {"2.1", 2}, {NULL, 0}});
+    produce(3, 2);
+    consume(2, (const struct produced[]){{"3.0", 3}, {NULL, 0}});
+    revival_kill();
+    revival_start("process", NULL);
+    consume(2, (const struct produced[]){{"3.1", 3}, {NULL, 0}});
+    produce(4, 3);
+    consume(3, (const struct produced[]){{"4.0", 4}, {"4.1", 4}, {NULL, 0}});
+}

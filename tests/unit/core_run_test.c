@@ -159,6 +159,26 @@ Test(core_run, goes_on_with_a_party_that_is_new_to_it)
     EXPECT("3 < subscribed 0\n3 < accepted 0 1\n13 < sub 1 payload 1 x1\n13 < sub 1 end #1\n");
 }
 
+/* A viewer has left nothing that could be continued. */
+Test(core_run, is_not_continued_because_a_viewer_came_first)
+{
+    cr_assert_eq(come_as(3, RUN_FOLLOW, ""), 1);
+    cr_assert_eq(come(1), 1);
+    cr_expect_eq(welcomed.is_continued, 0);
+    go(1);
+    cr_assert_eq(come(2), 1);
+    cr_expect_eq(welcomed.is_continued, 1);
+}
+
+Test(core_run, is_not_continued_because_a_viewer_was_there)
+{
+    cr_assert_eq(come_as(3, RUN_FOLLOW, ""), 1);
+    go(3);
+    compact();
+    cr_assert_eq(come(1), 1);
+    cr_expect_eq(welcomed.is_continued, 0);
+}
+
 Test(core_run, goes_on_with_a_party_that_was_lost)
 {
     cr_assert_eq(come(1), 1);

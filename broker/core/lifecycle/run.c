@@ -15,6 +15,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/job.h"
+#include "broker/core/tables/party.h"
 
 /* All parties of a run are started together, so those that join within this time belong to one run.
  * A party that was there for longer has done work, which is not thrown away. */
@@ -207,15 +208,21 @@ void run_take_part(struct party *party, uint32_t incarnation)
     job->part_count += 1;
 }
 
-static int64_t last_end_ns(const struct job *job)
+/* Whether anybody ended who held the run, and when the last one did.  Viewers have left nothing
+ * that could be continued. */
+static bool find_last_end(const struct job *job, int64_t *out_ns)
 {
-    int64_t last_ns = 0;
+    bool is_found = false;
+    *out_ns = 0;
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (party->attempt == job->attempt && party->ended_ns > last_ns)
-            last_ns = party->ended_ns;
+        if (party->attempt != job->attempt || party->run_rule == RUN_FOLLOW)
+            continue;
+        is_found = is_found || party_is_final(party->state);
+        if (party->ended_ns > *out_ns)
+            *out_ns = party->ended_ns;
     }
-    return last_ns;
+    return is_found;
 }
 
 void run_join(struct core *core, struct party *party, const struct msg_hello *hello)
@@ -225,10 +232,11 @@ void run_join(struct core *core, struct party *party, const struct msg_hello *he
         return;
     if (job->part_count == 0 && hello->run.bytes > 0)
         (void)run_set_name(core, job, hello->run); /* without memory it has none: refused later */
-    if (job->part_count == 0 || hello->run_rule == RUN_FOLLOW || !is_at_rest(job))
+    int64_t rest_ns;
+    if (hello->run_rule == RUN_FOLLOW || !is_at_rest(job) || !find_last_end(job, &rest_ns))
         return;
     job->is_continued = true;
-    job->rest_ns = last_end_ns(job);
+    job->rest_ns = rest_ns;
     job->woken_ns = core_clock(core);
 }
 

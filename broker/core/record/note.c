@@ -128,7 +128,7 @@ void note_took_part(struct core *core, const struct party *party)
 {
     if (core->is_noting)
         NOTE(core, TOOK_PART, took_part, .party = party->id, .attempt = party->attempt,
-             .incarnation = party->first);
+             .incarnation = party->first, .run_rule = party->run_rule);
 }
 
 void note_party_known(struct core *core, const struct party *party)

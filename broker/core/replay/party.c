@@ -50,6 +50,7 @@ static const char *took_part(struct party *party, const struct fact_took_part *f
         return WRONG_NO_ORDER;
     party->attempt = (uint32_t)fact->attempt;
     party->first = (uint32_t)fact->incarnation;
+    party->run_rule = (uint8_t)fact->run_rule;
     party->job->part_count += party->attempt == party->job->attempt;
     return NULL;
 }
