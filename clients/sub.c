@@ -83,11 +83,15 @@ static void tell_incarnation(struct sub *sub)
         return;
     }
     if (is_new && later > 0) {
+        char numbers[64];
+        snprintf(numbers, sizeof numbers, "number %" PRIu64 " is", seq);
+        if (later - seq > 1) {
+            snprintf(numbers, sizeof numbers, "numbers %" PRIu64 " to %" PRIu64 " are", seq,
+                     later - 1);
+        }
         fprintf(stderr,
-                "%s: %s: numbers %" PRIu64 " to %" PRIu64 " are of %.*s/%" PRIu32
-                ", which ended; %.*s began again with %" PRIu64 "\n",
-                sub->cli.program, topic, seq, later - 1, party, topic, incarnation, party, topic,
-                later);
+                "%s: %s: %s of %.*s/%" PRIu32 ", which ended; %.*s began again with %" PRIu64 "\n",
+                sub->cli.program, topic, numbers, party, topic, incarnation, party, topic, later);
         seen->told_seq = later;
     } else if (!is_new && !sub->has_ends && seq != seen->told_seq) {
         fprintf(stderr,

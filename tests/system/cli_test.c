@@ -545,7 +545,7 @@ Test(cli, says_what_is_gone_to_who_comes_late)
     static const char gone[] = "errbus sub: slots 0 to 1 of alice/w are gone: what the broker "
                                "keeps of a topic for late readers is bounded (errbusd "
                                "--topic-keep)\n"
-                               "errbus sub: alice/w: numbers 2 to 2 are of alice/3, which ended; "
+                               "errbus sub: alice/w: number 2 is of alice/3, which ended; "
                                "alice began again with 3\n";
     static const char *const from[] = {"0", "oldest", "1"};
     struct process sub;

@@ -274,7 +274,7 @@ Test(runs, are_told_apart_by_a_viewer)
     must_publish(alice, "w", "five");
     must_flush(alice);
     expect_viewed("4", "2",
-                  "errbus sub: alice/w: numbers 4 to 4 are of alice/3, which ended; alice began "
+                  "errbus sub: alice/w: number 4 is of alice/3, which ended; alice began "
                   "again with 5\n");
     must_close(&alice);
 }
