@@ -59,8 +59,8 @@ enum frame_kind {
     FRAME_CHUNK = 3,   /* part of a value: 16 bytes (total, offset; u64 big-endian), then bytes */
     FRAME_ERROR = 4,   /* to subscribers: the error that stands here; value: an encoded error */
     FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; reply_to: the
-                          incarnation of the slots that follow, or FRAME_NO_REPLY; seq: the first slot
-                          of a later incarnation, or 0 */
+                          incarnation of the slots that follow, or FRAME_NO_REPLY; seq: the
+                          first slot of a later incarnation, or 0 */
     FRAME_GAP = 6, /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
     FRAME_END = 7, /* to subscribers: topic names a party, which ended; seq: its incarnation;
                       reply_to: the first of the incarnations up to seq that it stands for; value:

@@ -349,7 +349,7 @@ Test(runs, are_forgotten_with_a_word_of_what_went)
     cr_expect_not_null(strstr(why, "errbus.no_job"), "%s", why);
 }
 
-/* ---- a durable reader behind a nightly producer ------------------------------------------------ */
+/* ---- a durable reader behind a nightly producer ---------------------------------------------- */
 
 /* Two values, "NIGHT.0" and "NIGHT.1". */
 static void produce(int night, uint32_t run)
