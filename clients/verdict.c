@@ -53,7 +53,7 @@ static void add_row(struct cli_json *rows, const struct bus_report_row *row)
     cli_json_text(object, "message", row->message);
 }
 
-/* Of a job without a verdict the state says whether it goes on. */
+/* Prints one line of JSON.  Without a verdict, "state" says whether the job goes on. */
 static void print_json(const struct bus_report *report)
 {
     const struct bus_report_summary *summary = bus_report_summary(report);
@@ -212,7 +212,7 @@ static bool print_text(const struct bus_report *report)
 
 /* ---- without a verdict ------------------------------------------------------------------------*/
 
-/* "2 completed, 1 left": the parties in each state, the states as they are numbered. */
+/* Prints "2 completed, 1 left", in the order of the states' numbers. */
 static void print_parties(const struct bus_status *status)
 {
     const char *before = "";

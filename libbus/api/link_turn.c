@@ -213,7 +213,7 @@ static bool drop_early_data(struct bus *bus)
     return is_early;
 }
 
-/* Lock; given up while it sleeps. */
+/* Lock held, but not while the thread sleeps. */
 void turn_sleep(struct bus *bus, struct turn *turn)
 {
     bool closed[LINK_LANE_COUNT] = {false};
