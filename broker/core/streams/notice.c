@@ -184,7 +184,8 @@ static void say_to(struct core *core, const struct session *to, const struct not
     msg->error = failure_span(item->error);
 }
 
-static void say(struct core *core, struct session *session, struct notice *item,
+/* false: no memory for its error.  Then nothing is told, and item is gone. */
+static bool say(struct core *core, struct session *session, struct notice *item,
                 const struct failure_spec *what)
 {
     struct failure_spec spec = *what;
@@ -193,17 +194,23 @@ static void say(struct core *core, struct session *session, struct notice *item,
     spec.session = session;
     spec.kind = ERROR_NOTICE;
     item->error = failure_make(core, &spec);
+    if (item->error->kind != ERROR_NOTICE) { /* it stands in for that */
+        drop(core, session, item);
+        return false;
+    }
     say_to(core, session, item);
     say_to(core, session->party->guard, item);
+    return true;
 }
 
 static void tell_never_joined(struct core *core, struct session *session, struct notice *item)
 {
     struct text text;
     write_never_joined(core, session, item, &text);
-    say(core, session, item,
-        &(struct failure_spec){
-            .type = ERROR_TYPE_NEVER_JOINED, .message = text.data, .blame = item->about});
+    if (!say(core, session, item,
+             &(struct failure_spec){
+                 .type = ERROR_TYPE_NEVER_JOINED, .message = text.data, .blame = item->about}))
+        return;
     tell(core, session->job,
          &(struct tell){.name = EVENT_PARTY_NEVER_JOINED,
                         .party = session->party,
@@ -228,11 +235,11 @@ void notice_unserved(struct core *core, const struct open_slot *reply)
     text_add(&text, "'; start a worker, or correct the topic; they fail after ");
     text_add_number(&text, (uint64_t)core->options.unserved_ms);
     text_add(&text, " ms without one");
-    say(core, session, item,
-        &(struct failure_spec){.type = ERROR_TYPE_UNSERVED,
-                               .message = text.data,
-                               .topic = reply->topic,
-                               .seq = reply->seq});
+    (void)say(core, session, item,
+              &(struct failure_spec){.type = ERROR_TYPE_UNSERVED,
+                                     .message = text.data,
+                                     .topic = reply->topic,
+                                     .seq = reply->seq});
 }
 
 void notice_timer(struct core *core, struct session *session)
