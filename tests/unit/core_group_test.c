@@ -617,6 +617,50 @@ Test(core_group, fail_requests_that_nobody_serves)
     EXPECT("");
 }
 
+/* Of what was published before the group was made, the newest two are kept. */
+Test(core_group, tell_of_slots_that_are_gone)
+{
+    options.topic_keep_slots = 2;
+    restart();
+    init_parties();
+    tap(6);
+    publish(1, tasks, 0, 1, 20);
+    publish(1, tasks, 1, 1, 21);
+    publish(1, tasks, 2, 1, 22);
+    publish(1, tasks, 3, 1, 23);
+    publish(1, tasks, 4, 1, 24);
+    forget();
+    share(2, 1, "alice/tasks", "work", 1);
+    EXPECT("2 < subscribed 0\n"
+           "2 < notice about alice/tasks#0 (notice of bob)\n"
+           "2 < accepted 0 1\n"
+           "6 < tasks.gone /0 alice/tasks#0 x3\n"
+           "12 < sub 1 task 1#3, delivery 1, payload 23\n");
+    cr_expect_str_eq(error_message, "the group 'work' goes on with alice/tasks#3: the broker no "
+                                    "longer keeps 3 slots before it");
+    share(3, 1, "alice/tasks", "work", 1);
+    cr_expect_null(strstr(said, "notice"), "%s", said);
+}
+
+Test(core_group, tell_of_no_slots_that_nobody_asked_for)
+{
+    options.topic_keep_slots = 2;
+    restart();
+    init_parties();
+    tap(6);
+    for (uint32_t i = 0; i < 5; i++)
+        publish(1, tasks, i, 1, 20 + i);
+    forget();
+    subscribe_as(2, (struct msg_subscribe){.sub = 1,
+                                           .pattern = span_text("alice/tasks"),
+                                           .group = span_text("work"),
+                                           .from_seq = FROM_OLDEST,
+                                           .window_bytes = 4096,
+                                           .credit = 1});
+    cr_expect_null(strstr(said, "notice"), "%s", said);
+    cr_expect_null(strstr(said, "tasks.gone"), "%s", said);
+}
+
 /* How many there were since the last look. */
 static unsigned count_notices(void)
 {

@@ -24,6 +24,7 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/notice.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -295,6 +296,7 @@ static bool pass_over(struct core *core, struct route *route)
     uint32_t index;
     bool is_request;
     if (route->next_seq < first_seq && route->next_seq < topic->slots.next_seq) {
+        notice_gone(core, route, first_seq);
         route_pass(core, route, first_seq);
         return true;
     }

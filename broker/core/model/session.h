@@ -88,7 +88,8 @@ struct owed {
 /* What the session waits for, perhaps in vain: streams/notice.c. */
 struct notice {
     struct list link;
-    struct span about; /* owned: the party that had never joined, or the topic of requests */
+    struct span about; /* owned: the party that had never joined; else is_topic: the topic of
+                          requests, or the first slot of a gap */
     bool is_topic;
     int64_t since_ns;      /* core_clock() */
     struct failure *error; /* a reference: what was told; NULL: its time is not over */

@@ -10,6 +10,8 @@
  * A request that no group takes is told in the same way, once for each topic.  When it has to fail
  * is decided in streams/reply.c, and the same timer serves both.
  *
+ * The members of a group are told of slots that were gone when the group came to them.
+ *
  * A session has LIMIT_NOTICES at most, and is told of nothing further.  Without memory it is told
  * of nothing.  No fact tells of any of it: see broker/design/time_and_loss.md. */
 #include "broker/core/streams/notice.h"
@@ -240,6 +242,52 @@ void notice_unserved(struct core *core, const struct open_slot *reply)
                                      .message = text.data,
                                      .topic = reply->topic,
                                      .seq = reply->seq});
+}
+
+/* Each gap is a notice of its own. */
+static void write_gap_name(const struct route *route, struct text *text)
+{
+    text_init(text);
+    text_add_span(text, route->topic->name);
+    text_add(text, "#");
+    text_add_number(text, route->next_seq);
+}
+
+void notice_gone(struct core *core, const struct route *route, uint64_t first_seq)
+{
+    const struct group *group = route->sub->group;
+    uint64_t count = first_seq - route->next_seq;
+    struct text name;
+    struct text text;
+    write_gap_name(route, &name);
+    text_init(&text);
+    text_add(&text, "the group '");
+    text_add_span(&text, group->place->name);
+    text_add(&text, "' goes on with ");
+    text_add_span(&text, route->topic->name);
+    text_add(&text, "#");
+    text_add_number(&text, first_seq);
+    text_add(&text, ": the broker no longer keeps ");
+    text_add_number(&text, count);
+    text_add(&text, count == 1 ? " slot before it" : " slots before it");
+    tell(core, route->topic->job,
+         &(struct tell){.name = EVENT_TASKS_GONE,
+                        .topic = route->topic,
+                        .seq = route->next_seq,
+                        .count = count,
+                        .text = text.data});
+    LIST_EACH(link, &group->members) {
+        struct session *session = LIST_OWNER(link, struct sub, member_link)->session;
+        struct notice *item = add_notice(core, session, span_of(name.data, name.bytes));
+        if (item == NULL)
+            continue;
+        item->is_topic = true;
+        (void)say(core, session, item,
+                  &(struct failure_spec){.type = ERROR_TYPE_NOT_KEPT,
+                                         .message = text.data,
+                                         .topic = route->topic,
+                                         .seq = route->next_seq});
+    }
 }
 
 void notice_timer(struct core *core, struct session *session)

@@ -13,6 +13,9 @@ void notice_wait_all(struct core *core, const struct sub *sub);
 /* The request of this reply has waited for LIMIT_NOTICE_MS, and no group with a member takes its
  * topic.  Its session is told so once for each topic. */
 void notice_unserved(struct core *core, const struct open_slot *reply);
+/* The group of this route comes to slots that are no longer kept, those below first_seq.  Taps are
+ * told, and each member. */
+void notice_gone(struct core *core, const struct route *route, uint64_t first_seq);
 /* The session's timer: one name's time is over. */
 void notice_timer(struct core *core, struct session *session);
 /* A party's session, or its guard's, has another connection.  On that it is told again of names
