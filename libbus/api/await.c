@@ -5,6 +5,7 @@
 #include "libbus/api/data_wait.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
+#include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
@@ -316,4 +317,36 @@ void bus_wants_free(struct bus_want *wants, size_t count)
         bus_msg_free(&wants[i].msg);
         bus_error_unref(&wants[i].error);
     }
+}
+
+/* ---- without a wait -------------------------------------------------------------------------- */
+
+int bus_answers_fd(const struct bus *bus)
+{
+    struct bus *own = (struct bus *)(uintptr_t)bus; /* made on demand, once */
+    if (bus == NULL || api_is_foreign(bus))
+        return -1;
+    api_lock(own);
+    if (own->answers_fd < 0) {
+        own->answers_fd = api_event_fd();
+        own->has_reader_fd = true;
+        if (await_has_answer(own))
+            api_signal_fd(own->answers_fd);
+    }
+    int fd = own->answers_fd;
+    api_unlock(own);
+    return fd;
+}
+
+void bus_unawait(struct bus *bus, const char *topic, uint64_t seq)
+{
+    if (bus == NULL || topic == NULL || api_is_foreign(bus))
+        return;
+    api_lock(bus);
+    for (int is_value_wanted = 0; is_value_wanted <= 1 && bus->awaits != NULL; is_value_wanted++) {
+        struct await *await = await_find(bus, topic, seq, is_value_wanted == 1);
+        if (await != NULL)
+            await_drop(bus, await);
+    }
+    api_unlock_wake(bus);
 }

@@ -6,6 +6,7 @@
  * up when there is no room, and answered ones hold at most inbox_bytes_max. */
 #include "libbus/api/await_table.h"
 
+#include "libbus/api/event_fd.h"
 #include "libbus/api/model.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct await_table {
     struct list all;
     struct await *buckets[AWAIT_BUCKETS];
     uint32_t count;
+    uint32_t answered_count;
     uint64_t answered_bytes;
 };
 
@@ -36,6 +38,19 @@ static struct await **bucket_of(struct await_table *table, const char *topic, ui
     return &table->buckets[(hash >> 32) % AWAIT_BUCKETS];
 }
 
+bool await_has_answer(const struct bus *bus)
+{
+    return (bus->awaits != NULL && bus->awaits->answered_count > 0) || api_over(bus) != BUS_OK;
+}
+
+/* One that was put by is answered. */
+static void note_answer(struct bus *bus, const struct await *await)
+{
+    bus->awaits->answered_count++;
+    bus->awaits->answered_bytes += await->item.value.bytes;
+    api_signal_fd(bus->answers_fd);
+}
+
 void await_take_out(struct bus *bus, struct await *await)
 {
     struct await **at = bucket_of(bus->awaits, await->topic, await->seq);
@@ -44,8 +59,12 @@ void await_take_out(struct bus *bus, struct await *await)
     *at = await->next;
     list_remove(&await->link);
     bus->awaits->count--;
-    if (await->is_answered)
-        bus->awaits->answered_bytes -= await->item.value.bytes;
+    if (!await->is_answered)
+        return;
+    bus->awaits->answered_count--;
+    bus->awaits->answered_bytes -= await->item.value.bytes;
+    if (!await_has_answer(bus))
+        api_clear_fd(bus->answers_fd);
 }
 
 /* Ends the wait, and frees it. */
@@ -80,7 +99,7 @@ void await_put_by(struct bus *bus, struct await *await)
     list_push(&table->all, &await->link);
     table->count++;
     if (await->is_answered)
-        table->answered_bytes += await->item.value.bytes;
+        note_answer(bus, await);
 }
 
 void await_look(struct bus *bus, struct await *await)
@@ -102,7 +121,7 @@ void await_collect(struct bus *bus)
             continue;
         await_look(bus, await);
         if (await->is_answered)
-            table->answered_bytes += await->item.value.bytes;
+            note_answer(bus, await);
     }
     while (table->answered_bytes > bus->options.inbox_bytes_max && table->count > 1)
         (void)await_drop_oldest(bus); /* there are some */

@@ -21,6 +21,8 @@ struct await_table *await_table_new(void); /* free() frees it, once all are disc
 
 /* Lock held for all calls below. */
 
+/* Whether bus_answers_fd() is to be readable: one that was put by is answered, or none will be. */
+bool await_has_answer(const struct bus *bus);
 /* Takes the answers to the waits that were put by. */
 void await_collect(struct bus *bus);
 void await_discard_all(struct bus *bus);

@@ -36,6 +36,7 @@ void api_unref(struct bus *bus)
     close_fd(bus->room_fd);
     close_fd(bus->tap_fd);
     close_fd(bus->notice_fd);
+    close_fd(bus->answers_fd);
     close_fd(bus->poller_fd);
     bus_error_unref(&bus->failure);
     bus_error_unref(&bus->unfit);

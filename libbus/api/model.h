@@ -123,6 +123,7 @@ struct bus {
     int room_fd;
     int tap_fd;        /* -1: not asked for */
     int notice_fd;     /* the same; lock */
+    int answers_fd;    /* the same; lock */
     struct link *link; /* the library thread's; with the lock while that sleeps */
     pthread_t thread;
     pthread_t handler;
@@ -155,7 +156,7 @@ struct bus {
     unsigned idlers;        /* threads that wait for data, and do not poll */
     int64_t taken_ns;       /* when a receiver last found data without waiting for it */
     bool is_left;           /* data is left to receivers while the library's thread sleeps */
-    bool has_sub_fd;        /* somebody may wait for data by a descriptor */
+    bool has_reader_fd;     /* somebody may wait for data by a descriptor */
 
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
     unsigned stamp_uses; /* so many more values may bear it */
@@ -219,7 +220,7 @@ static inline enum bus_err api_over(const struct bus *bus)
                : end;
 }
 
-enum msg_done { MSG_ACKNOWLEDGED, MSG_RETURNED, MSG_SETTLED /* its task, already */ };
+enum msg_done { MSG_ACKNOWLEDGED, MSG_RETURNED, MSG_SETTLED /* all of it is said already */ };
 struct bus_msg {
     struct bus_msg *next;
     struct bus_sub *sub;   /* NULL: from bus_await(); topic lies behind the struct then */
@@ -237,7 +238,8 @@ struct bus_msg {
     uint8_t delivery;
     uint8_t done; /* enum msg_done */
     bool is_request;
-    uint64_t lease; /* of a task, for the session; 0: it is none */
+    bool is_acknowledged; /* by bus_msg_ack(): nothing is left to say of it */
+    uint64_t lease;       /* of a task, for the session; 0: it is none */
 };
 
 /* Who, when and where: known once the bus has seen an error; one block. */

@@ -2,6 +2,8 @@
 /* msg.c -- received values. */
 #include "libbus/api/msg.h"
 
+#include "libbus/api/fork.h"
+#include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/sub_list.h"
 
@@ -90,6 +92,26 @@ uint32_t bus_msg_incarnation(const struct bus_msg *msg, uint64_t *out_later_seq)
     return origin->incarnation;
 }
 
+struct bus_msg *bus_msg_dup(const struct bus_msg *msg)
+{
+    if (msg == NULL)
+        return NULL;
+    size_t name_bytes = strlen(msg->topic) + 1;
+    struct bus_msg *dup = malloc(sizeof *dup + name_bytes);
+    if (dup == NULL)
+        return NULL;
+    *dup = *msg;
+    memcpy(dup + 1, msg->topic, name_bytes);
+    dup->topic = (const char *)(dup + 1);
+    dup->sub = NULL;
+    dup->next = NULL;
+    dup->lease = 0;
+    dup->is_request = false;
+    if (dup->buffer != NULL)
+        buffer_ref(dup->buffer);
+    return dup;
+}
+
 static void finish(struct bus_msg **msg, enum msg_done done)
 {
     if (msg == NULL || *msg == NULL)
@@ -97,7 +119,7 @@ static void finish(struct bus_msg **msg, enum msg_done done)
     struct bus_msg *finished = *msg;
     *msg = NULL;
     if (finished->sub != NULL) {
-        finished->done = (uint8_t)done;
+        finished->done = (uint8_t)(finished->is_acknowledged ? MSG_SETTLED : done);
         sub_give_back(finished);
         return;
     }
@@ -118,4 +140,16 @@ void bus_msg_free(struct bus_msg **msg)
 void bus_msg_return(struct bus_msg **msg)
 {
     finish(msg, MSG_RETURNED);
+}
+
+void bus_msg_ack(struct bus_msg *msg)
+{
+    if (msg == NULL || msg->sub == NULL || msg->is_acknowledged)
+        return;
+    struct bus *bus = sub_bus(msg->sub);
+    if (api_is_foreign(bus))
+        return;
+    api_lock(bus);
+    sub_ack_kept(msg);
+    api_unlock_wake(bus);
 }

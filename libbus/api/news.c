@@ -52,6 +52,7 @@ void api_tell_all(struct bus *bus)
     api_signal_fd(bus->room_fd);
     api_signal_fd(bus->tap_fd);
     api_signal_fd(bus->notice_fd);
+    api_signal_fd(bus->answers_fd);
 }
 
 /* A bus_stop() may have come from a signal handler, which can only set the flag. */

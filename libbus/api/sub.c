@@ -59,7 +59,7 @@ int bus_sub_fd(const struct bus_sub *sub)
     int fd = atomic_load(&own->fd);
     if (fd < 0) {
         fd = api_event_fd();
-        own->bus->has_sub_fd = true;
+        own->bus->has_reader_fd = true;
         if (fd >= 0 && is_readable(own))
             api_signal_fd(fd);
         atomic_store(&own->fd, fd);
@@ -426,6 +426,7 @@ static void fill(struct bus_msg *msg, const struct session_item *item, const cha
     msg->number = item->topic;
     msg->kind = (uint8_t)item->kind;
     msg->delivery = item->delivery;
+    msg->is_acknowledged = false;
     msg->is_request = item->reply_to != FRAME_NO_REPLY;
     msg->lease = item->lease;
 }

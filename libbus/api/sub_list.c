@@ -104,12 +104,12 @@ static void finish_msg(struct bus_sub *sub, struct range *range, const struct bu
         return;
     }
     acknowledge(sub, range);
+    if (msg->done == MSG_SETTLED)
+        return;
     if (msg->lease != 0) {
-        if (msg->done != MSG_SETTLED)
-            session_task_end(sub->bus->session, msg->lease,
-                             msg->done == MSG_ACKNOWLEDGED ? SESSION_TASK_DONE
-                                                           : SESSION_TASK_RETURNED,
-                             0, SPAN_NONE);
+        session_task_end(sub->bus->session, msg->lease,
+                         msg->done == MSG_ACKNOWLEDGED ? SESSION_TASK_DONE : SESSION_TASK_RETURNED,
+                         0, SPAN_NONE);
         return;
     }
     if (msg->kind == SESSION_ITEM_GAP || msg->kind == SESSION_ITEM_DROPPED)
@@ -198,6 +198,19 @@ void sub_detach_all(struct bus *bus)
 {
     LIST_EACH(link, &bus->subs)
         sub_detach_one(LIST_OWNER(link, struct bus_sub, link));
+}
+
+void sub_ack_kept(struct bus_msg *msg)
+{
+    struct bus_sub *sub = msg->sub;
+    struct range range = {.count = 0};
+    msg->is_acknowledged = true;
+    if (atomic_load_explicit(&sub->come_back, memory_order_acquire) == DETACHED)
+        return; /* it comes again */
+    sub_collect_one(sub);
+    msg->done = MSG_ACKNOWLEDGED;
+    finish_msg(sub, &range, msg);
+    acknowledge(sub, &range);
 }
 
 /* ---- news ------------------------------------------------------------------------------------ */

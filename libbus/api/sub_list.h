@@ -67,6 +67,8 @@ void buffer_drop_many(struct buffer *buffer, unsigned count);
 struct bus *sub_bus(const struct bus_sub *sub);
 /* The message is done with: back to its subscription, which acknowledges.  Any thread. */
 void sub_give_back(struct bus_msg *msg);
+/* Acknowledges a message that the application keeps; once.  Lock held. */
+void sub_ack_kept(struct bus_msg *msg);
 /* For all subscriptions: acknowledges what was given back since.  Lock held. */
 void sub_collect_all(struct bus *bus);
 /* The bus closes: what comes back from now on is only freed.  Lock held. */

@@ -78,7 +78,7 @@ static void end(struct bus_msg **msg, enum session_task_how how, int64_t retry_a
                 const struct bus_error *error)
 {
     struct bus *bus = bus_of(*msg);
-    if (bus == NULL) {
+    if (bus == NULL || (*msg)->is_acknowledged) {
         bus_msg_return(msg);
         return;
     }
@@ -157,7 +157,9 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
     if (value_bytes > API_COPY_BYTES && (copy = buffer_copy(one)) == NULL)
         return error_say_code(BUS_ENOMEM, __func__);
     api_lock(bus);
-    enum bus_err err = reply(bus, *msg, copy != NULL ? buffer_span(copy) : one, copy);
+    enum bus_err err = (*msg)->is_acknowledged
+                           ? BUS_ESETTLED
+                           : reply(bus, *msg, copy != NULL ? buffer_span(copy) : one, copy);
     (void)say_not_replied(bus, err, *msg, value_bytes);
     api_unlock_wake(bus);
     buffer_unref(&copy);
@@ -179,8 +181,8 @@ int bus_msg_is_over(const struct bus_msg *msg, struct bus_error **out_why)
     if (msg == NULL)
         return 0;
     struct bus *bus = bus_of(msg);
-    bool is_over = msg->lease != 0;
-    if (msg->lease != 0 && bus != NULL) {
+    bool is_over = msg->lease != 0 && !msg->is_acknowledged;
+    if (is_over && bus != NULL) {
         api_lock(bus);
         is_over = bus->session == NULL || session_task_is_over(bus->session, msg->lease, &why);
         api_unlock(bus);

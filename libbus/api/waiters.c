@@ -15,7 +15,7 @@ void waiters_found_data(struct bus *bus)
 
 bool waiters_may_leave_data(const struct bus *bus)
 {
-    return bus->idlers == 0 && !bus->has_sub_fd && bus->taken_ns != 0 &&
+    return bus->idlers == 0 && !bus->has_reader_fd && bus->taken_ns != 0 &&
            api_now_ns() - bus->taken_ns < API_LEAVE_MS * NS_PER_MS;
 }
 

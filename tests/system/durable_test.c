@@ -70,6 +70,50 @@ Test(durable, goes_on_behind_the_last_acknowledgement)
     must_close(&alice);
 }
 
+Test(durable, goes_on_behind_what_is_acknowledged_and_kept)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "progress");
+    publish_numbers(alice, 0, 5);
+    expect_numbers(sub, 0, 2);
+    struct bus_msg *kept = hold_next(sub, 2);
+    struct bus_msg *returned = hold_next(sub, 3);
+    bus_msg_ack(kept);
+    bus_msg_ack(kept); /* that is said already */
+    bus_msg_ack(returned);
+    bus_msg_return(&returned);
+    must_flush(bob);
+    bus_sub_close(&sub);
+
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_numbers(sub, 4, 5);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    expect_message(kept, "2");
+    bus_msg_ack(kept);
+    bus_msg_free(&kept);
+    must_close(&alice);
+}
+
+Test(durable, forgets_an_acknowledgement_behind_its_end)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = subscribe_as(bob, "alice/w", "progress");
+    publish_numbers(alice, 0, 1);
+    struct bus_msg *kept = hold_next(sub, 0);
+    bus_sub_close(&sub);
+    bus_msg_ack(kept);
+    must_flush(bob);
+    bus_msg_free(&kept);
+    sub = subscribe_as(bob, "alice/w", "progress");
+    expect_numbers(sub, 0, 1);
+    bus_sub_close(&sub);
+    must_close(&bob);
+    must_close(&alice);
+}
+
 static void publish_letters(struct bus *bus)
 {
     static const struct bus_value letters[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};

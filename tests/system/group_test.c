@@ -240,8 +240,16 @@ Test(group, carries_requests_and_replies_of_any_size)
     cr_assert_eq(count, LARGE);
     cr_assert_eq(memcmp(value, bytes, LARGE), 0);
     bytes[0] ^= 1;
+    struct bus_msg *kept = bus_msg_dup(msg);
+    cr_expect_eq(bus_msg_value(kept, NULL), value, "the bytes are not copied");
     expect_code(bus_msg_reply(&msg, bytes, LARGE), BUS_OK);
     cr_assert_null(msg);
+    bytes[0] ^= 1;
+    cr_expect_eq(memcmp(bus_msg_value(kept, &count), bytes, LARGE), 0, "they outlive the reply");
+    cr_expect_str_eq(bus_msg_topic(kept), "master/tasks");
+    expect_code(bus_msg_reply(&kept, bytes, 1), BUS_EINVAL);
+    bus_msg_free(&kept);
+    bytes[0] ^= 1;
     struct bus_msg *reply = NULL;
     expect_code(bus_await(master, bus_replies(master), seq, SOON_MS, &reply, NULL), BUS_OK);
     value = bus_msg_value(reply, &count);
@@ -249,6 +257,28 @@ Test(group, carries_requests_and_replies_of_any_size)
     cr_assert_eq(memcmp(value, bytes, LARGE), 0);
     bus_msg_free(&reply);
     free(bytes);
+    must_flush(worker);
+    expect_nothing(worker, sub);
+    bus_sub_close(&sub);
+    must_close(&worker);
+    must_close(&master);
+}
+
+Test(group, takes_a_task_that_is_acknowledged_and_kept_as_done)
+{
+    struct bus *master = must_open("master");
+    struct bus *worker = must_open("w0");
+    struct bus_sub *sub = share(worker, "team", 1);
+    must_publish(master, "tasks", "one");
+    struct bus_msg *task = must_receive(sub);
+    bus_msg_ack(task);
+    cr_expect_eq(bus_msg_is_over(task, NULL), 0, "its member ended it");
+    uint64_t seq = must_request(master, "two", BUS_FOREVER);
+    struct bus_msg *request = must_receive(sub); /* there is credit for it again */
+    bus_msg_ack(request);
+    expect_code(bus_msg_reply(&request, "late", 4), BUS_ESETTLED);
+    expect_request_failed(master, seq, "application", "errbus.unanswered");
+    bus_msg_reject(&task, NULL, 0);
     must_flush(worker);
     expect_nothing(worker, sub);
     bus_sub_close(&sub);

@@ -164,6 +164,7 @@ static int64_t number_of_nothing(const char *name)
         "bus_failure_fd.bus",
         "bus_room_fd.bus",
         "bus_notice_fd.bus",
+        "bus_answers_fd.bus",
         "bus_sub_fd.sub",
         "bus_tap_fd.tap",
         "bus_error_exit_code.error",
