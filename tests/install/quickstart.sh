@@ -117,6 +117,19 @@ said '^  cut/short (dev): it gave no reason$'
 said '^  in part (dev): run::a: no b$'
 unset SKIPS
 
+# ---- what the Python package alone needs keeps nothing away ----------------------------------------
+MISSING='python3-cffi'
+run 0 build
+not_called apt-get
+APT_FAILS=yes USER_ID=0
+export APT_FAILS
+run 0 test
+called 'apt-get update$'
+said 'the Python package is left out; this failed: .*install -y --no-install-recommends python3-cffi$'
+last_is '20 passed, 0 failed, 0 skipped'
+unset APT_FAILS
+USER_ID=1000
+
 # ---- something is missing -----------------------------------------------------------------------
 MISSING='libczmq-dev cmake'
 words='apt-get update && apt-get install -y --no-install-recommends cmake libczmq-dev'

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Errbus: a message bus on which errors arrive where values were due.
+
+    import errbus
+    with errbus.open(job="train", party="bob") as bus:
+        grads = bus.get("alice/grads", 7)      # raises errbus.PartyLost, errbus.Application ...
+        with bus.slot("model") as slot:        # an exception in here fails the slot
+            slot.commit(train(grads))
+
+errbus.aio has the same names for asyncio.  Times are seconds.
+"""
+from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
+from errbus._errbus import ffi as _ffi
+from errbus._errbus import lib as _lib
+from errbus._sub import Message, Outcome, PartyEnded, Subscription
+from errbus.errors import (
+    Application,
+    BrokerLost,
+    Cancelled,
+    Closed,
+    Deadline,
+    Denied,
+    Dependency,
+    Ended,
+    Error,
+    Fenced,
+    Full,
+    GatherFailed,
+    Invalid,
+    Local,
+    Lost,
+    Notice,
+    OutOfMemory,
+    Overrun,
+    PartyLeft,
+    PartyLost,
+    Protocol,
+    Rejected,
+    RemoteError,
+    Settled,
+    Stalled,
+    Terminated,
+    TimedOut,
+    TooBig,
+    WorkerLost,
+)
+
+__version__: str = _ffi.string(_lib.bus_version()).decode()
+
+__all__ = [
+    "Application",
+    "BrokerLost",
+    "Bus",
+    "Cancelled",
+    "Closed",
+    "Deadline",
+    "Denied",
+    "Dependency",
+    "Ended",
+    "Error",
+    "Fenced",
+    "Full",
+    "GatherFailed",
+    "Gathered",
+    "Invalid",
+    "Local",
+    "Lost",
+    "Membership",
+    "Message",
+    "Notice",
+    "OutOfMemory",
+    "Outcome",
+    "Overrun",
+    "PartyEnded",
+    "PartyLeft",
+    "PartyLost",
+    "Protocol",
+    "Rejected",
+    "RemoteError",
+    "Run",
+    "Settled",
+    "Slot",
+    "Stalled",
+    "Subscription",
+    "Terminated",
+    "TimedOut",
+    "TooBig",
+    "WorkerLost",
+    "open",
+]

@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: MPL-2.0
+"""The same for asyncio: await bus.get(), async for msg in bus.subscribe().
+
+    async with errbus.aio.open(job="train", party="bob") as bus:
+        grads = await bus.get("alice/grads", 7)
+        async with bus.slot("model") as slot:
+            slot.commit(train(grads))
+
+No thread waits for a value: the loop polls one descriptor for all awaited slots, and one for each
+subscription.  Calls that do not wait are those of errbus.Bus.  open(), close(), flush(), complete(),
+membership(), barrier() and verdict() have no descriptor, and use the executor of the loop.
+"""
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+
+import errbus
+from errbus import errors
+from errbus._bus import Gathered, Membership, Slots
+from errbus._errbus import ffi, lib
+from errbus._sub import Message, Outcome, PartyEnded, value_of
+
+_Key = Tuple[str, int]
+_ROOM = 64  # of the table of waits, at first
+
+
+class _Answers:
+    """The awaited slots of a bus, in one table of the library's wants."""
+
+    def __init__(self, bus: errbus.Bus) -> None:
+        self._bus = bus
+        self._loop = asyncio.get_running_loop()
+        self._fd = int(bus._call(lib.bus_answers_fd))
+        self._room = _ROOM
+        self._wants = ffi.new("struct bus_want[]", _ROOM)
+        self._indexes = ffi.new("uint32_t[]", _ROOM)
+        self._keys: List[_Key] = []
+        self._texts: List[Any] = []  # the topics of the wants, for as long as they are there
+        self._at: Dict[_Key, int] = {}
+        self._waiters: Dict[_Key, List["asyncio.Future[memoryview]"]] = {}
+        self._is_listening = False
+
+    def wait(self, topic: str, seq: int) -> "asyncio.Future[memoryview]":
+        key = (topic, seq)
+        future = self._loop.create_future()
+        waiters = self._waiters.get(key)
+        if waiters is not None:
+            waiters.append(future)
+            return future
+        index = self._add(key)
+        self._waiters[key] = [future]
+        self._take(index, 1)
+        self._listen(bool(self._keys))
+        return future
+
+    def forget(self, topic: str, seq: int, future: "asyncio.Future[memoryview]") -> None:
+        """A wait was cancelled: the last one for its slot gives the slot up."""
+        key = (topic, seq)
+        waiters = self._waiters.get(key)
+        if waiters is None or future not in waiters:
+            return
+        waiters.remove(future)
+        if waiters:
+            return
+        del self._waiters[key]
+        self._remove(self._at[key])
+        try:
+            self._bus._call(lambda bus: lib.bus_unawait(bus, topic.encode(), seq))
+        except errors.Closed:
+            pass
+        self._listen(bool(self._keys))
+
+    def close(self) -> None:
+        self._listen(False)
+        for waiters in self._waiters.values():
+            for future in waiters:
+                if not future.done():
+                    future.set_exception(errors.Closed("the bus is closed"))
+        self._waiters.clear()
+
+    # ---- the table
+
+    def _add(self, key: _Key) -> int:
+        index = len(self._keys)
+        if index == self._room:
+            self._room *= 2
+            wants = ffi.new("struct bus_want[]", self._room)
+            ffi.memmove(wants, self._wants, index * ffi.sizeof("struct bus_want"))
+            self._wants = wants
+            self._indexes = ffi.new("uint32_t[]", self._room)
+        text = ffi.new("char[]", key[0].encode())
+        self._wants[index] = {"topic": text, "seq": key[1], "msg": ffi.NULL, "error": ffi.NULL}
+        self._keys.append(key)
+        self._texts.append(text)
+        self._at[key] = index
+        return index
+
+    def _remove(self, index: int) -> None:
+        """The last one moves into its place."""
+        key, last = self._keys[index], len(self._keys) - 1
+        del self._at[key]
+        if index != last:
+            self._wants[index] = self._wants[last]
+            self._keys[index], self._texts[index] = self._keys[last], self._texts[last]
+            self._at[self._keys[index]] = index
+        self._keys.pop()
+        self._texts.pop()
+
+    # ---- answers
+
+    def _listen(self, is_wanted: bool) -> None:
+        if is_wanted == self._is_listening:
+            return
+        self._is_listening = is_wanted
+        if is_wanted:
+            self._loop.add_reader(self._fd, self._on_readable)
+        else:
+            self._loop.remove_reader(self._fd)
+
+    def _on_readable(self) -> None:
+        start = time.monotonic()
+        self._take(0, len(self._keys))
+        spent = time.monotonic() - start
+        self._listen(bool(self._keys))
+        if self._is_listening and spent > 0.001:  # many wait: look for them together, now and then
+            self._listen(False)
+            self._loop.call_later(spent, lambda: self._listen(bool(self._keys)))
+
+    def _take(self, first: int, count: int) -> None:
+        out_count = ffi.new("size_t *")
+        reterr = ffi.new("struct bus_error **")
+        wants = self._wants + first
+        try:
+            code = self._bus._call(
+                lambda bus: lib.shim_answers(bus, wants, count, self._indexes, out_count, reterr)
+            )
+            error = errors.taken(reterr)
+        except errors.Closed as closed:
+            self._give_up(closed, first, count)
+            return
+        for i in range(out_count[0] - 1, -1, -1):  # the last one first, for _remove()
+            self._settle(first + self._indexes[i])
+        if code not in (lib.BUS_OK, lib.BUS_ETIMEDOUT, lib.BUS_EFAILED):
+            self._give_up(errors.failure_of(code, error), first, len(self._keys) - first)
+
+    def _settle(self, index: int) -> None:
+        key = self._keys[index]
+        want = self._wants[index]
+        msg, handle = want.msg, want.error
+        value = value_of(ffi.gc(msg, lib.shim_msg_free)) if msg != ffi.NULL else None
+        owned = errors.own(handle) if handle != ffi.NULL else None
+        self._remove(index)
+        for future in self._waiters.pop(key):
+            if future.done():
+                continue
+            if value is not None:
+                future.set_result(value)
+            else:
+                future.set_exception(errors.from_handle(owned))
+
+    def _give_up(self, error: errors.Error, first: int, count: int) -> None:
+        for index in range(first + count - 1, first - 1, -1):
+            key = self._keys[index]
+            self._remove(index)
+            for future in self._waiters.pop(key):
+                if not future.done():
+                    future.set_exception(_again(error))
+
+
+def _again(error: errors.Error) -> errors.Error:
+    """A fresh exception of the same kind: each raise has its own."""
+    if isinstance(error, errors.RemoteError):
+        return errors.from_handle(error._handle) if error._handle is not None else error
+    made = type(error)(*error.args)
+    made.error = error.error
+    made.__cause__ = error.__cause__
+    return made
+
+
+class Slot(errbus.Slot):
+    """As errbus.Slot, and for `async with`."""
+
+    async def __aenter__(self) -> "Slot":
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Any
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+class Subscription:
+    """As errbus.Subscription: `async for`, await recv(), outcomes()."""
+
+    def __init__(self, sub: errbus.Subscription) -> None:
+        self._sub = sub
+        self._lock = asyncio.Lock()
+
+    async def _outcome(self) -> Outcome:
+        async with self._lock:
+            while True:
+                try:
+                    return self._sub._outcome(0)
+                except errors.TimedOut:
+                    await self._readable()
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        fd = self._sub.fileno()
+        news = loop.create_future()
+        loop.add_reader(fd, _set, news)
+        try:
+            await news
+        finally:
+            loop.remove_reader(fd)
+
+    async def recv(self, timeout: Optional[float] = None) -> Message:
+        """As errbus.Subscription.recv()."""
+        outcome: Outcome = await _within(self._outcome(), timeout)
+        if isinstance(outcome, PartyEnded):
+            raise errors.Ended(f"{outcome.party} ended, and owes nothing")
+        if isinstance(outcome, errors.Error):
+            raise outcome
+        return outcome
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Message:
+        while True:
+            try:
+                outcome = await self._outcome()
+            except (errors.Closed, errors.Ended):
+                raise StopAsyncIteration from None
+            if isinstance(outcome, errors.Error):
+                raise outcome
+            if isinstance(outcome, Message):
+                self._sub._given = outcome
+                return outcome
+
+    async def outcomes(self) -> Any:
+        """As errbus.Subscription.outcomes(), for `async for`."""
+        while True:
+            try:
+                outcome = await self._outcome()
+            except (errors.Closed, errors.Ended):
+                return
+            if isinstance(outcome, Message):
+                self._sub._given = outcome
+            yield outcome
+
+    @property
+    def slot(self) -> Optional[Tuple[str, int]]:
+        return self._sub.slot
+
+    def add(self, pattern: str) -> None:
+        self._sub.add(pattern)
+
+    def drain(self) -> None:
+        self._sub.drain()
+
+    def close(self) -> None:
+        self._sub.close()
+
+    def drop(self) -> None:
+        self._sub.drop()
+
+    async def __aenter__(self) -> "Subscription":
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._sub.__exit__(kind, error, trace)
+
+
+def _set(news: "asyncio.Future[None]") -> None:
+    if not news.done():
+        news.set_result(None)
+
+
+async def _within(call: Any, timeout: Optional[float]) -> Any:
+    try:
+        return await asyncio.wait_for(call, timeout)
+    except asyncio.TimeoutError as error:
+        if isinstance(error, errors.Error):
+            raise
+        raise errors.TimedOut(f"no answer within {timeout} s") from None
+
+
+async def _in_executor(call: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, call)
+
+
+class Bus:
+    """As errbus.Bus, for one event loop.  sync is that bus: its calls that write do not wait long,
+    and may be used as they are."""
+
+    def __init__(self, bus: errbus.Bus) -> None:
+        self.sync = bus
+        self.party, self.job, self.replies = bus.party, bus.job, bus.replies
+        self._answers = _Answers(bus)
+
+    async def get(self, topic: str, seq: int, timeout: Optional[float] = None) -> memoryview:
+        """As errbus.Bus.get().  Cancelling it leaves nothing behind."""
+        future = self._answers.wait(topic, seq)
+        try:
+            value: memoryview = await _within(future, timeout)
+            return value
+        finally:
+            self._answers.forget(topic, seq, future)
+
+    async def gather(
+        self,
+        slots: Slots,
+        need: Optional[int] = None,
+        enough: Optional[int] = None,
+        timeout: Optional[float] = None,
+    ) -> Gathered:
+        """As errbus.Bus.gather()."""
+        wanted = list(slots)
+        gathered = Gathered(wanted)
+        count = len(wanted)
+        least = need if need is not None else enough if enough is not None else count
+        if not 0 <= least <= count or not 0 <= (enough or 0) <= count:
+            raise errors.Invalid(f"of {count} slots, {least} cannot be needed")
+        stop = count if enough is None else enough
+        tasks = {asyncio.ensure_future(self.get(*slot)): slot for slot in wanted}
+        end = None if timeout is None else time.monotonic() + timeout
+        pending = set(tasks)
+        try:
+            while pending and len(gathered.values) < stop and len(gathered.errors) <= count - least:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                done, pending = await asyncio.wait(
+                    pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not done:
+                    late = errors.TimedOut(f"{len(pending)} of {count} slots are not settled")
+                    late.gathered = gathered  # type: ignore[attr-defined]
+                    raise late
+                for task in done:
+                    error = task.exception()
+                    if error is None:
+                        gathered.values[tasks[task]] = task.result()
+                    elif isinstance(error, errors.RemoteError):
+                        gathered.errors[tasks[task]] = error
+                    else:
+                        raise error
+        finally:
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.wait(pending)
+        if len(gathered.values) < stop and len(gathered.errors) > count - least:
+            raise _gather_failed(gathered, count, count - least)
+        return gathered
+
+    def slot(self, topic: str, **options: Any) -> Slot:
+        """As errbus.Bus.slot()."""
+        slot = self.sync.slot(topic, **options)
+        slot.__class__ = Slot
+        assert isinstance(slot, Slot)
+        return slot
+
+    def publish(self, topic: str, value: Any) -> None:
+        """As errbus.Bus.publish()."""
+        self.sync.publish(topic, value)
+
+    def publish_many(self, topic: str, values: Any) -> None:
+        """As errbus.Bus.publish_many()."""
+        self.sync.publish_many(topic, values)
+
+    def subscribe(self, pattern: str, *more: str, **options: Any) -> Subscription:
+        """As errbus.Bus.subscribe()."""
+        return Subscription(self.sync.subscribe(pattern, *more, **options))
+
+    async def request(
+        self,
+        topic: str,
+        value: Any,
+        deadline: Optional[float] = None,
+        timeout: Optional[float] = None,
+    ) -> memoryview:
+        """As errbus.Bus.request(): a wait that is cancelled cancels the request."""
+        seq = self.sync.ask(topic, value, deadline)
+        try:
+            return await self.get(self.replies, seq, timeout)
+        except errors.RemoteError:
+            raise
+        except BaseException:
+            self.sync._forget_request(seq)
+            raise
+
+    def worker(
+        self, pattern: str, group: str = "workers", credit: int = 0, deliver_max: int = 0
+    ) -> Callable[[Any], Any]:
+        """Makes a coroutine function a member of a group: a task of the loop calls it."""
+
+        def decorate(function: Any) -> Any:
+            sub = self.subscribe(pattern, group=group, credit=credit, deliver_max=deliver_max)
+            self._workers.append(asyncio.ensure_future(_serve(sub, function)))
+            return function
+
+        return decorate
+
+    @property
+    def _workers(self) -> List[Any]:
+        workers: List[Any] = self.__dict__.setdefault("_tasks", [])
+        return workers
+
+    async def flush(self, timeout: Optional[float] = None) -> None:
+        await _in_executor(lambda: self.sync.flush(timeout))
+
+    async def complete(self, timeout: Optional[float] = None) -> None:
+        await _in_executor(lambda: self.sync.complete(timeout))
+
+    async def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
+        found: Membership = await _in_executor(lambda: self.sync.membership(after, timeout))
+        return found
+
+    async def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
+        await _in_executor(lambda: self.sync.barrier(epoch, timeout))
+
+    async def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
+        found: errors.RemoteError = await _in_executor(lambda: self.sync.verdict(timeout))
+        return found
+
+    def fail(self, error: Optional[BaseException] = None) -> None:
+        self.sync.fail(error)
+
+    def progress(self, within: Optional[float], where: Optional[str] = None) -> None:
+        self.sync.progress(within, where)
+
+    @property
+    def failure(self) -> Optional[errors.RemoteError]:
+        return self.sync.failure
+
+    def stop(self) -> None:
+        self.sync.stop()
+
+    async def close(self, timeout: float = 5) -> None:
+        """As errbus.Bus.close(); what waits ends with Closed."""
+        for task in self._workers:
+            task.cancel()
+        self._answers.close()
+        await _in_executor(lambda: self.sync.close(timeout))
+
+    async def __aenter__(self) -> "Bus":
+        return self
+
+    async def __aexit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        for task in self._workers:
+            task.cancel()
+        self._answers.close()
+        await _in_executor(lambda: self.sync.__exit__(kind, error, trace))
+
+
+def _gather_failed(gathered: Gathered, count: int, allowed: int) -> errors.GatherFailed:
+    failed = list(gathered.errors.values())
+    text = f"{len(failed)} of {count} awaited slots failed, and {allowed} may"
+    handle = errors.own(lib.shim_error_new(b"errbus.gather", ffi.NULL, text.encode()))
+    for error in failed:
+        lib.bus_error_add_cause(handle, errors.to_handle(error))
+    made = errors.from_handle(handle)
+    found = errors.GatherFailed(dict(made.__dict__, type="errbus.gather", message=text))
+    found.root, found.gathered, found._handle = made.root, gathered, handle
+    return found
+
+
+async def _serve(sub: Subscription, function: Any) -> None:
+    while True:
+        try:
+            task = await sub.recv()
+        except (errors.RemoteError, errors.Overrun):
+            continue
+        except errors.Error:
+            return
+        try:
+            result = await function(task)
+            if not task.is_settled:
+                if task.is_request:
+                    task.reply(b"" if result is None else result)
+                else:
+                    task.ack()
+        except BaseException as error:
+            if not task.is_settled:
+                task.fail(error) if task.is_request else task.reject(error)
+            if not isinstance(error, Exception):
+                raise
+
+
+def open(endpoint: Optional[str] = None, **options: Any) -> "_Opening":
+    """As errbus.open(): `async with errbus.aio.open() as bus`, or `bus = await errbus.aio.open()`."""
+    return _Opening(endpoint, options)
+
+
+class _Opening:
+    def __init__(self, endpoint: Optional[str], options: Dict[str, Any]) -> None:
+        self._endpoint, self._options = endpoint, options
+        self._bus: Optional[Bus] = None
+
+    async def _open(self) -> Bus:
+        self._bus = Bus(await _in_executor(lambda: errbus.open(self._endpoint, **self._options)))
+        return self._bus
+
+    def __await__(self) -> Any:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Bus:
+        return await self._open()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        assert self._bus is not None
+        await self._bus.__aexit__(kind, error, trace)

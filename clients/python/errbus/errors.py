@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Errors: what the bus raises here, and what is raised here as an error of the bus.
+
+Two families stand below Error.  A RemoteError stands where a value was due: a failure elsewhere,
+raised again here, with its causes and its root.  All others are about the call itself: its time is
+up, its argument is wrong, this party is over.
+"""
+from __future__ import annotations
+
+import traceback
+from typing import Any, Dict, List, Optional, Tuple, Type
+
+from errbus._errbus import ffi, lib
+
+_CAUSES_DEEP = 32  # of a local exception, so many causes below each other are told
+
+
+class Error(Exception):
+    """The base of all that this package raises."""
+
+    __module__ = "errbus"
+    #: the error object of the bus that came along, or None
+    error: Optional["RemoteError"] = None
+
+
+class Invalid(Error, ValueError):
+    """An argument breaks its contract; nothing changed."""
+
+    __module__ = "errbus"
+
+
+class OutOfMemory(Error, MemoryError):
+    """No memory or no descriptors; nothing changed."""
+
+    __module__ = "errbus"
+
+
+class TimedOut(Error, TimeoutError):
+    """The time that the caller gave is up; nothing is lost: call again."""
+
+    __module__ = "errbus"
+
+
+class Full(Error):
+    """A limit is reached; nothing changed."""
+
+    __module__ = "errbus"
+
+
+class TooBig(Error):
+    """The value is larger than was reserved, or than is allowed; nothing changed."""
+
+    __module__ = "errbus"
+
+
+class Protocol(Error):
+    """The other side speaks no common version, or breaks the protocol."""
+
+    __module__ = "errbus"
+
+
+class Lost(Error, ConnectionError):
+    """The broker was out of reach for too long."""
+
+    __module__ = "errbus"
+
+
+class Overrun(Error):
+    """Slots are missing here: count of them, from first on, in topic."""
+
+    __module__ = "errbus"
+    topic: str = ""
+    first: int = 0
+    count: int = 0
+
+
+class Settled(Error):
+    """The slot is already settled in another way; the first outcome stands."""
+
+    __module__ = "errbus"
+
+
+class Fenced(Error):
+    """This incarnation is over: it was declared lost, or its job failed or was cancelled."""
+
+    __module__ = "errbus"
+
+
+class Denied(Error, PermissionError):
+    """This party may not do that."""
+
+    __module__ = "errbus"
+
+
+class Closed(Error):
+    """The bus was stopped or closed, or this is a forked child."""
+
+    __module__ = "errbus"
+
+
+class Ended(Error):
+    """This party, or the writer, completed or left, and owes nothing."""
+
+    __module__ = "errbus"
+
+
+_BY_CODE: Dict[int, Type[Error]] = {
+    lib.BUS_EINVAL: Invalid,
+    lib.BUS_ENOMEM: OutOfMemory,
+    lib.BUS_ETIMEDOUT: TimedOut,
+    lib.BUS_EFULL: Full,
+    lib.BUS_ETOOBIG: TooBig,
+    lib.BUS_EPROTO: Protocol,
+    lib.BUS_ELOST: Lost,
+    lib.BUS_EOVERRUN: Overrun,
+    lib.BUS_ESETTLED: Settled,
+    lib.BUS_EFENCED: Fenced,
+    lib.BUS_EDENIED: Denied,
+    lib.BUS_ECLOSED: Closed,
+    lib.BUS_EENDED: Ended,
+}
+
+
+class RemoteError(Error):
+    """A failure elsewhere, where its value was due.
+
+    Each raise has a fresh object, so its traceback is of that raise alone.  __cause__ is the first
+    cause: Python prints the root first.  What is not known is "", None or 0.
+    """
+
+    __module__ = "errbus"
+    id: str  # "job/party/incarnation/n": one failure has one id everywhere
+    kind: str
+    type: str  # a dotted name, for programs
+    message: str  # for people
+    job: str
+    attempt: int
+    party: str
+    incarnation: int
+    host: str
+    pid: int
+    topic: Optional[str]  # of the slot in which the error began, with seq
+    seq: int
+    recoverable: Optional[bool]
+    retry_after: Optional[float]  # seconds
+    code: int
+    exit_code: Optional[int]
+    signal: int
+    blames: Tuple[str, ...]
+    occurred: float  # seconds since the epoch, by the clock of its party
+    trace_id: str
+    remote_traceback: str  # or the stack trace of whatever language its party speaks
+    is_system: bool  # the system is the origin, not the user's code
+    attachments: Tuple[str, ...]  # names; errbus.Admin.attachment() fetches them
+    causes: Tuple["RemoteError", ...]
+    root: "RemoteError"
+
+    def __init__(self, fields: Dict[str, Any]) -> None:
+        super().__init__(fields.get("message", ""))
+        self._handle: Any = None
+        self.__dict__.update(fields)
+        self.root = self
+        if self.causes:
+            self.__cause__ = self.causes[0]
+        if self.remote_traceback:
+            note = f"the traceback of {self.party}:\n{self.remote_traceback.rstrip()}"
+            if hasattr(self, "add_note"):
+                self.add_note(note)
+            else:
+                self.__notes__ = [note]
+
+    def __str__(self) -> str:
+        where = f" [{self.topic}#{self.seq}]" if self.topic else ""
+        by = f"{self.party}: " if self.party else ""
+        known = f" ({self.id})" if self.id else ""
+        return f"{by}{self.type}: {self.message}{where}{known}"
+
+    def find(self, kind_or_type: str) -> Optional["RemoteError"]:
+        """The nearest of the error and its causes, breadth first, with this kind or type."""
+        row = [self]
+        seen = {id(self)}
+        while row:
+            below: List[RemoteError] = []
+            for error in row:
+                if kind_or_type in (error.kind, error.type):
+                    return error
+                for cause in error.causes:
+                    if id(cause) not in seen:
+                        seen.add(id(cause))
+                        below.append(cause)
+            row = below
+        return None
+
+    def describe(self) -> str:
+        """A text for people: who, what, where and why, a line for each cause."""
+        handle = self._handle if self._handle is not None else to_handle(self)
+        size = lib.bus_error_describe(handle, ffi.NULL, 0) + 1
+        text = ffi.new("char[]", size)
+        lib.bus_error_describe(handle, text, size)
+        return _text(text)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _unpickle, (_plain(self),)
+
+
+_FIELDS = [name for name in RemoteError.__annotations__ if name not in ("causes", "root")]
+
+
+def _plain(error: RemoteError) -> List[Dict[str, Any]]:
+    """The error and all below it as a list of dicts; causes are indexes, and the root is first."""
+    rows: List[Dict[str, Any]] = []
+    index: Dict[int, int] = {}
+    stack: List[RemoteError] = [error]
+    while stack:
+        top = stack[-1]
+        left = [cause for cause in top.causes if id(cause) not in index]
+        if left:
+            stack.extend(left)
+            continue
+        stack.pop()
+        if id(top) in index:
+            continue
+        row = {name: getattr(top, name) for name in _FIELDS}
+        row["causes"] = tuple(index[id(cause)] for cause in top.causes)
+        index[id(top)] = len(rows)
+        row["root"] = index[id(top.root)]
+        rows.append(row)
+    return rows
+
+
+def _unpickle(rows: List[Dict[str, Any]]) -> RemoteError:
+    made: List[RemoteError] = []
+    for row in rows:
+        fields = dict(row)
+        root = fields.pop("root")
+        fields["causes"] = tuple(made[i] for i in row["causes"])
+        error = _class_of(fields)(fields)
+        made.append(error)
+        error.root = made[root]
+    return made[-1]
+
+
+
+class Application(RemoteError):
+    """The party reported a failure of its own."""
+
+    __module__ = "errbus"
+
+
+class PartyLost(RemoteError):
+    """The connection of the party closed and did not come back, or the party fell silent."""
+
+    __module__ = "errbus"
+
+
+class PartyLeft(RemoteError):
+    """The party left, and still owed this slot."""
+
+    __module__ = "errbus"
+
+
+class Deadline(RemoteError):
+    """The time of the slot was up.  (The caller's own time: TimedOut.)"""
+
+    __module__ = "errbus"
+
+
+class Dependency(RemoteError):
+    """A slot that it needs failed."""
+
+    __module__ = "errbus"
+
+
+class Rejected(RemoteError):
+    """The broker refused it: too large, over a limit, not allowed, or too late."""
+
+    __module__ = "errbus"
+
+
+class WorkerLost(RemoteError):
+    """The worker that held the request was lost."""
+
+    __module__ = "errbus"
+
+
+class Cancelled(RemoteError):
+    """Retracted, skipped by its writer, or part of an older attempt."""
+
+    __module__ = "errbus"
+
+
+class Terminated(RemoteError):
+    """The party was told to stop."""
+
+    __module__ = "errbus"
+
+
+class Stalled(RemoteError):
+    """The party sends heartbeats, and breaks its promise of progress."""
+
+    __module__ = "errbus"
+
+
+class BrokerLost(RemoteError):
+    """The broker is gone."""
+
+    __module__ = "errbus"
+
+
+class Local(RemoteError):
+    """The error arose in this process, and was not sent."""
+
+    __module__ = "errbus"
+
+
+class GatherFailed(RemoteError):
+    """Too many slots of a gathering failed; causes are their errors."""
+
+    __module__ = "errbus"
+    gathered: Any = None  # of Bus.gather(): what arrived
+
+
+class Notice(RemoteError):
+    """No failure: something that this party may want to know.  It is never raised."""
+
+    __module__ = "errbus"
+
+
+KINDS: Dict[str, Type[RemoteError]] = {
+    "application": Application,
+    "party_lost": PartyLost,
+    "party_left": PartyLeft,
+    "deadline": Deadline,
+    "dependency": Dependency,
+    "rejected": Rejected,
+    "worker_lost": WorkerLost,
+    "cancelled": Cancelled,
+    "terminated": Terminated,
+    "stalled": Stalled,
+    "broker_lost": BrokerLost,
+    "local": Local,
+    "notice": Notice,
+}
+
+
+def _class_of(fields: Dict[str, Any]) -> Type[RemoteError]:
+    if fields["type"] == "errbus.gather":
+        return GatherFailed
+    return KINDS.get(fields["kind"], RemoteError)
+
+
+# ---- from the bus ---------------------------------------------------------------------------------
+
+
+def _text(chars: Any) -> str:
+    return "" if chars == ffi.NULL else str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+def _fields_of(error: Any) -> Dict[str, Any]:
+    seq = ffi.new("uint64_t *")
+    topic = lib.bus_error_topic(error, seq)
+    recoverable = lib.bus_error_recoverable(error)
+    retry_after_ms = lib.bus_error_retry_after_ms(error)
+    exit_code = lib.bus_error_exit_code(error)
+    blames: List[str] = []
+    attachments: List[str] = []
+    for names, at in (
+        (blames, lib.bus_error_blame_at),
+        (attachments, lambda e, i: lib.bus_error_attachment_at(e, i, ffi.NULL)),
+    ):
+        name = at(error, 0)
+        while name != ffi.NULL:
+            names.append(_text(name))
+            name = at(error, len(names))
+    return {
+        "id": _text(lib.bus_error_id(error)),
+        "kind": _text(lib.bus_error_kind(error)),
+        "type": _text(lib.bus_error_type(error)),
+        "message": _text(lib.bus_error_message(error)),
+        "job": _text(lib.bus_error_job(error)),
+        "attempt": lib.bus_error_attempt(error),
+        "party": _text(lib.bus_error_party(error)),
+        "incarnation": lib.bus_error_incarnation(error),
+        "host": _text(lib.bus_error_host(error)),
+        "pid": lib.bus_error_pid(error),
+        "topic": None if topic == ffi.NULL else _text(topic),
+        "seq": seq[0],
+        "recoverable": None if recoverable < 0 else recoverable == 1,
+        "retry_after": None if retry_after_ms < 0 else retry_after_ms / 1000,
+        "code": lib.bus_error_code(error),
+        "exit_code": None if exit_code < 0 else exit_code,
+        "signal": lib.bus_error_signal(error),
+        "blames": tuple(blames),
+        "occurred": lib.bus_error_occurred_ns(error) / 1e9,
+        "trace_id": _text(lib.bus_error_trace_id(error)),
+        "remote_traceback": _text(lib.bus_error_stacktrace(error)),
+        "is_system": lib.bus_error_is_system(error) == 1,
+        "attachments": tuple(attachments),
+    }
+
+
+def _causes_of(error: Any) -> List[Any]:
+    causes = []
+    cause = lib.bus_error_cause_at(error, 0)
+    while cause != ffi.NULL:
+        causes.append(cause)
+        cause = lib.bus_error_cause_at(error, len(causes))
+    return causes
+
+
+def own(error: Any) -> Any:
+    """A reference that Python's collector releases."""
+    return ffi.gc(error, lib.shim_error_unref)
+
+
+def from_handle(handle: Any) -> RemoteError:
+    """A fresh exception for an error of the bus that own() holds."""
+    made: Dict[Any, RemoteError] = {}
+    stack = [handle]
+    while stack:
+        top = stack[-1]
+        causes = _causes_of(top)
+        left = [cause for cause in causes if cause not in made]
+        if left:
+            stack.extend(left)
+            continue
+        stack.pop()
+        if top in made:
+            continue
+        fields = _fields_of(top)
+        fields["causes"] = tuple(made[cause] for cause in causes)
+        error = _class_of(fields)(fields)
+        error._handle = own(lib.bus_error_ref(top))
+        made[top] = error
+        error.root = made[lib.bus_error_root(top)]
+    return made[handle]
+
+
+def taken(reterr: Any) -> Optional[RemoteError]:
+    """The error that a call wrote to *reterr; None: it wrote none."""
+    return None if reterr[0] == ffi.NULL else from_handle(own(reterr[0]))
+
+
+def failure_of(code: int, error: Optional[RemoteError]) -> Error:
+    """The exception for a code other than BUS_OK."""
+    if code == lib.BUS_EFAILED and error is not None:
+        return error
+    message = error.message if error is not None else ""
+    made = _BY_CODE.get(code, Error)(message or _text(lib.bus_strerror(code)))
+    made.error = error
+    if error is not None and error.kind != "local":
+        made.__cause__ = error
+    return made
+
+
+def raise_code(code: int, reterr: Any = None) -> None:
+    """Raises what a call returned, with its reterr or, without one, bus_last_error()."""
+    if reterr is not None:
+        raise failure_of(code, taken(reterr))
+    last = lib.bus_last_error()
+    raise failure_of(code, from_handle(own(last)) if last != ffi.NULL else None)
+
+
+# ---- to the bus -----------------------------------------------------------------------------------
+
+
+def _type_of(kind: Type[BaseException]) -> str:
+    module = getattr(kind, "__module__", "") or ""
+    if module == "builtins" or module.split(".")[0] == "errbus":
+        module = "python"
+    name = kind.__qualname__.rsplit("<locals>.", 1)[-1]
+    return f"{module}.{name}"[-200:]
+
+
+def _causes_here(error: BaseException) -> List[BaseException]:
+    below: List[BaseException] = list(getattr(error, "exceptions", ()))  # of a group
+    if isinstance(error, Error) and error.error is not None:
+        below.append(error.error)
+    if error.__cause__ is not None:
+        below.append(error.__cause__)
+    elif error.__context__ is not None and not error.__suppress_context__:
+        below.append(error.__context__)
+    return [one for i, one in enumerate(below) if one not in below[:i]]
+
+
+def _cancelled() -> Tuple[Type[BaseException], ...]:
+    import sys
+
+    asyncio = sys.modules.get("asyncio")
+    return (asyncio.CancelledError,) if asyncio is not None else ()
+
+
+def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> Any:
+    """An error of the bus for an exception, with its causes; None: NULL."""
+    if error is None:
+        return ffi.NULL
+    if isinstance(error, RemoteError) and error._handle is not None:
+        return error._handle
+    if isinstance(error, RemoteError):
+        type_name, message, trace = error.type, error.message, error.remote_traceback
+    else:
+        type_name, message = _type_of(type(error)), str(error)
+        trace = "".join(
+            traceback.format_exception(type(error), error, error.__traceback__, chain=False)
+        )
+    handle = own(
+        lib.shim_error_new(
+            type_name.encode("utf-8", "replace"), ffi.NULL, message.encode("utf-8", "replace")
+        )
+    )
+    lib.bus_error_set_stacktrace(handle, trace.encode("utf-8", "replace"))
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        lib.bus_error_set_kind(handle, b"terminated")
+        if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code >= 0:
+            lib.bus_error_set_exit_code(handle, error.code)
+    elif isinstance(error, _cancelled()):
+        lib.bus_error_set_kind(handle, b"cancelled")
+    seen = _seen + (id(error),)
+    if len(seen) <= _CAUSES_DEEP:
+        for cause in _causes_here(error):
+            if id(cause) not in seen:
+                lib.bus_error_add_cause(handle, to_handle(cause, seen))
+    return handle

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MPL-2.0
+"""A broker for each test that asks for one, on ports of its own; programs as processes."""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import errbus
+
+
+class Broker:
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [os.environ["ERRBUSD"], "--control", "tcp://127.0.0.1:*", "--data",
+             "tcp://127.0.0.1:*", "--journal", "none"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("errbusd ready"), line
+        self.endpoint = dict(word.split("=", 1) for word in line.split()[2:])["control"]
+        self.buses = []
+
+    def open(self, party, **options):
+        options.setdefault("timeout", 20)
+        bus = errbus.open(self.endpoint, party=party, **options)
+        self.buses.append(bus)
+        return bus
+
+    def program(self, text, party="child", **options):
+        """Starts a Python program: errbus is imported, and it is this party."""
+        environment = dict(os.environ, ERRBUS_SERVER=self.endpoint, ERRBUS_PARTY=party)
+        return subprocess.Popen(
+            [sys.executable, "-c", "import errbus, os, sys, time\n" + textwrap.dedent(text)],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        )
+
+    def close(self):
+        for bus in self.buses:
+            try:
+                bus.close(1)
+            except errbus.Error:
+                pass
+        self.process.terminate()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def broker():
+    started = Broker()
+    yield started
+    started.close()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MPL-2.0
+"""errbus.aio: the same for asyncio, and no thread for each wait."""
+import asyncio
+import threading
+import time
+
+import pytest
+
+import errbus
+import errbus.aio
+
+
+def run(call):
+    return asyncio.run(asyncio.wait_for(call, 60))
+
+
+def test_values_errors_and_subscriptions(broker):
+    alice = broker.open("alice")
+
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            alice.publish("w", b"0")
+            assert bytes(await bob.get("alice/w", 0)) == b"0"
+            later = asyncio.ensure_future(bob.get("alice/w", 1))
+            again = asyncio.ensure_future(bob.get("alice/w", 1))
+            await asyncio.sleep(0.05)
+            assert not later.done()
+            alice.slot("w").fail(ValueError("one"))
+            errors = await asyncio.gather(later, again, return_exceptions=True)
+            assert all(isinstance(e, errbus.Application) for e in errors)
+            assert errors[0] is not errors[1]
+            with pytest.raises(errbus.TimedOut):
+                await bob.get("alice/w", 2, timeout=0.05)
+            alice.publish("w", b"2")
+            got = await bob.gather([("alice/w", 0), ("alice/w", 1), ("alice/w", 2)], need=2)
+            assert len(got.values) == 2 and len(got.errors) == 1
+            with pytest.raises(errbus.GatherFailed) as caught:
+                await bob.gather([("alice/w", 0), ("alice/w", 1)])
+            assert caught.value.root.message == "one"
+            seen = []
+            sub = bob.subscribe("alice/w")
+            with pytest.raises(errbus.Application):
+                async for msg in sub:
+                    seen.append(bytes(msg))
+            async for msg in sub:
+                seen.append(bytes(msg))
+                break
+            assert seen == [b"0", b"2"]
+            with pytest.raises(ValueError):
+                async with bob.slot("model"):
+                    raise ValueError("no model")
+            with pytest.raises(errbus.Application, match="no model"):
+                await bob.get("bob/model", 0)
+
+            @bob.worker("alice/tasks", group="team")
+            async def echo(task):
+                await asyncio.sleep(0)
+                return bytes(task) + b"!"
+
+            reply = await asyncio.get_running_loop().run_in_executor(
+                None, lambda: bytes(alice.request("tasks", b"hello", timeout=10)))
+            assert reply == b"hello!"
+
+    run(main())
+
+
+def test_ten_thousand_waits_on_one_thread(broker):
+    alice = broker.open("alice")
+    count = 10_000
+
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            waits = [asyncio.ensure_future(bob.get("alice/w", i)) for i in range(count)]
+            await asyncio.sleep(0)
+            assert len(bob._answers._keys) == count
+            assert threading.active_count() <= 3  # the executor's thread opened the bus
+            for wait in waits[1::2]:
+                wait.cancel()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert len(bob._answers._keys) == count // 2
+            alice.publish_many("w", [b"%d" % i for i in range(count)])
+            values = await asyncio.gather(*waits[::2])
+            assert [bytes(v) for v in values] == [b"%d" % i for i in range(0, count, 2)]
+            assert not bob._answers._keys and not bob._answers._is_listening
+
+    run(main())
+
+
+def test_a_cancelled_wait_leaves_nothing_that_wakes_the_loop(broker):
+    alice = broker.open("alice")
+
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            wait = asyncio.ensure_future(bob.get("alice/w", 0))
+            other = asyncio.ensure_future(bob.get("alice/other", 0))
+            await asyncio.sleep(0.05)
+            wait.cancel()
+            await asyncio.sleep(0)
+            alice.publish("w", b"x")
+            alice.flush(5)
+            start = time.process_time()
+            await asyncio.sleep(0.3)
+            assert time.process_time() - start < 0.2, "it does not spin"
+            alice.publish("other", b"y")
+            assert bytes(await other) == b"y"
+
+    run(main())
+
+
+def test_closing_ends_what_waits(broker):
+    async def main():
+        bob = await errbus.aio.open(broker.endpoint, party="bob")
+        wait = asyncio.ensure_future(bob.get("alice/w", 0))
+        await asyncio.sleep(0.05)
+        await bob.close()
+        with pytest.raises(errbus.Closed):
+            await wait
+
+    run(main())
+
+
+def test_a_cancelled_task_fails_its_slot_as_cancelled(broker):
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            async def work():
+                async with bob.slot("model"):
+                    await bob.get("zoe/w", 0)
+
+            task = asyncio.ensure_future(work())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(errbus.Cancelled):
+                await bob.get("bob/model", 0, timeout=5)
+
+    run(main())

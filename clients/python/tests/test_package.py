@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MPL-2.0
+"""The package itself: its declarations are the headers', its types are complete."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+SOURCE = os.environ["ERRBUS_SOURCE"]
+
+
+def without_blanks(text):
+    return re.sub(r"\s+", "", text)
+
+
+def test_the_declarations_equal_the_headers(monkeypatch):
+    monkeypatch.setenv("ERRBUS_INCLUDE", f"{SOURCE}/libbus/include")
+    monkeypatch.setenv("ERRBUS_LIB", "/nowhere")
+    monkeypatch.syspath_prepend(f"{SOURCE}/clients/python")
+    import errbus_build
+
+    import errbus._errbus
+
+    count = 0
+    for name in errbus_build.HEADERS:
+        text = errbus_build.header(name)
+        declared = without_blanks(errbus_build.declarations(text))
+        plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        for match in re.finditer(r"^BUS_API\b([^;]*);", plain, re.M):
+            words = re.sub(r"\bBUS_MUST_USE\b|\bBUS_PRINTF\([^)]*\)", "", match.group(1))
+            function = re.search(r"\b(bus_[a-z_]+)\(", words).group(1)
+            assert without_blanks(words) + ";" in declared, function
+            assert hasattr(errbus._errbus.lib, function), function
+            count += 1
+    assert count > 150
+
+
+def test_each_name_of_the_library_that_the_package_uses_is_there():
+    import errbus._errbus
+
+    folder = f"{SOURCE}/clients/python/errbus"
+    for name in os.listdir(folder):
+        if name.endswith(".py"):
+            with open(f"{folder}/{name}") as file:
+                for used in set(re.findall(r"\blib\.(\w+)", file.read())):
+                    assert hasattr(errbus._errbus.lib, used), f"{name}: {used}"
+
+
+def test_the_types_are_complete(tmp_path):
+    mypy = shutil.which("mypy", path="/usr/bin")
+    if mypy is None:
+        pytest.skip("no mypy here")
+    said = subprocess.run(
+        [mypy, "--python-executable", sys.executable, "--cache-dir", str(tmp_path)],
+        cwd=f"{SOURCE}/clients/python", stdout=subprocess.PIPE, text=True)
+    assert said.returncode == 0, said.stdout
