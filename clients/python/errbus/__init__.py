@@ -10,6 +10,7 @@
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
 from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
+from errbus._record import record, write_error_file
 from errbus._errbus import ffi as _ffi
 from errbus._errbus import lib as _lib
 from errbus._sub import Message, Outcome, PartyEnded, Subscription
@@ -87,4 +88,6 @@ __all__ = [
     "TooBig",
     "WorkerLost",
     "open",
+    "record",
+    "write_error_file",
 ]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MPL-2.0
+"""@errbus.record: what ends main() is left where a launcher looks for it."""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional, TypeVar, cast
+
+from errbus.errors import RemoteError, _type_of
+
+_Main = TypeVar("_Main", bound=Callable[..., Any])
+
+
+def _row(error: BaseException, stamp_ns: int) -> Dict[str, Any]:
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {
+        "message": {
+            "message": f"{type(error).__name__}: {error}",
+            "extraInfo": {
+                "py_callstack": trace,
+                "timestamp": str(stamp_ns // 1_000_000_000),
+                "timestamp_ns": str(stamp_ns),
+                "type": error.type if isinstance(error, RemoteError) else _type_of(type(error)),
+            },
+        }
+    }
+
+
+def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
+    """Writes the error in torch's form to path, or to $ERRBUS_ERROR_FILE and
+    $TORCHELASTIC_ERROR_FILE.  A file that is there already is left: it has the first error."""
+    text = json.dumps(_row(error, time.time_ns()))
+    variables = ("ERRBUS_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
+    named: List[Optional[str]] = [path] if path else [os.environ.get(name) for name in variables]
+    for one in dict.fromkeys(name for name in named if name):
+        try:
+            with open(one, "x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError:
+            pass  # it is there, or cannot be written; the exception goes on in any case
+
+
+def record(main: _Main) -> _Main:
+    """Decorates main(): an exception that leaves it is written to the error files of errbus run
+    and of torch, and goes on.  SystemExit without an error is none."""
+
+    @functools.wraps(main)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        try:
+            return main(*args, **named)
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                write_error_file(error)
+            raise
+        except Exception as error:
+            write_error_file(error)
+            raise
+
+    return cast(_Main, wrapped)

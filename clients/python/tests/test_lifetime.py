@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Ends: of interpreters with things in flight, of forked children; and memory that stays flat."""
+import gc
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import errbus
+
+IN_FLIGHT = """
+import errbus, sys, threading, numpy as np
+bus = errbus.open(party=sys.argv[1])
+slot = bus.slot("open")
+bus.publish("w", b"x" * 100)
+with bus.slot("owned") as owned: owned.commit(np.zeros(100_000), copy=False)
+view = bus.get(sys.argv[1] + "/w", 0)
+sub = bus.subscribe("+/w")
+kept = next(sub)
+held = kept.value
+threading.Thread(target=lambda: next(bus.subscribe("zoe/w")), daemon=True).start()
+threading.Thread(target=lambda: bus.get("zoe/w", 1), daemon=True).start()
+bus.worker("zoe/tasks")(lambda task: None)
+ring = [bus, slot, sub, kept, view]; ring.append(ring)
+how = int(sys.argv[2]) % 4
+if how == 1: raise ValueError("at the end")
+if how == 2: bus.close()
+if how == 3: del bus, sub
+"""
+
+
+def start(broker, number):
+    return subprocess.Popen(
+        [sys.executable, "-c", IN_FLIGHT, f"p{number}", str(number)],
+        env=dict(os.environ, ERRBUS_SERVER=broker.endpoint),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def test_interpreters_end_with_things_in_flight(broker):
+    count = 500 if os.environ.get("TEST_LONG") else 8
+    for first in range(0, count, 4):
+        for number, child in [(n, start(broker, n)) for n in range(first, first + 4)]:
+            _, said = child.communicate(timeout=30)
+            assert child.returncode == (1 if number % 4 == 1 else 0), (number, said)
+            if number % 4 == 1:
+                assert "ValueError: at the end" in said
+
+
+def test_an_exception_that_ends_a_program_fails_its_party(broker):
+    bob = broker.open("bob")
+    child = broker.program("""
+        bus = errbus.open(disclosure="full")
+        slot = bus.slot("w")
+        raise ValueError("the end")
+    """, "alice")
+    child.communicate(timeout=20)
+    with pytest.raises(errbus.Application, match="the end"):
+        bob.get("alice/w", 0, 5)
+
+
+def test_a_forked_child_has_no_bus(broker):
+    alice = broker.open("alice")
+    sub = alice.subscribe("alice/w")
+    slot = alice.slot("w")
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            calls = [lambda: alice.publish("v", b""), lambda: alice.get("alice/w", 0),
+                     lambda: sub.recv(0), lambda: slot.commit(b"child")]
+            closed = 0
+            for call in calls:
+                try:
+                    call()
+                except errbus.Closed:
+                    closed += 1
+            alice.close()
+            status = 0 if closed == len(calls) else 10 + closed
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    slot.commit(b"parent")
+    assert bytes(alice.get("alice/w", 0, 5)) == b"parent"
+
+
+def resident_kib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() // 1024
+
+
+def test_memory_is_flat_over_receives_and_raises(broker):
+    rounds, values, raises = (1000, 1000, 100) if os.environ.get("TEST_LONG") else (30, 300, 60)
+    alice, bob = broker.open("alice"), broker.open("bob")
+    sub = bob.subscribe("alice/w")
+    alice.slot("bad").fail(ValueError("bad"))
+    at = []
+    for _ in range(rounds):
+        alice.publish_many("w", [b"x" * 256] * values)
+        for _ in range(values):
+            assert len(next(sub).value) == 256
+        for _ in range(raises):
+            with pytest.raises(errbus.Application):
+                bob.get("alice/bad", 0, 5)
+        gc.collect()
+        at.append(resident_kib())
+    assert at[-1] - at[len(at) // 2] < 4096, at
+
+
+def test_a_large_value_is_received_without_a_copy(broker):
+    size = (1 << 30) if os.environ.get("TEST_LARGE") else (96 << 20)
+    bob = broker.open("bob")
+    child = broker.program(f"""
+        import numpy as np
+        with errbus.open(send_timeout=100) as bus:
+            with bus.slot("w") as slot: slot.commit(np.full({size}, 7, "u1"), copy=False)
+            bus.flush(100)
+            sys.stdin.read()
+    """, "alice", stdin=subprocess.PIPE)
+    idle = resident_kib()
+    value = bob.get("alice/w", 0, 60)
+    array = np.frombuffer(value, "u1")
+    assert len(array) == size and array[0] == array[-1] == 7
+    assert np.shares_memory(array, np.frombuffer(value, "u1"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert peak - idle < 1.3 * size // 1024, "once in memory, and the frames on their way"
+    bob.close()
+    del value
+    assert array[size // 2] == 7
+    child.communicate("", timeout=20)
+
+
+def test_other_threads_run_while_one_waits(broker):
+    bob = broker.open("bob")
+    import threading
+
+    thread = threading.Thread(target=lambda: pytest.raises(errbus.TimedOut, bob.get, "zoe/w", 0, 1))
+    thread.start()
+    count, end = 0, time.monotonic() + 0.3
+    while time.monotonic() < end:
+        count += 1
+    assert count > 1000
+    thread.join()
