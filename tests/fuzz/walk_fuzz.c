@@ -39,7 +39,7 @@ static void check_text(const uint8_t *data, size_t bytes)
     bool is_pattern = pattern_is_valid(text);
     must(!is_topic || is_pattern);
     must(!is_pattern || name_is_valid(text));
-    must(!party_is_valid(text) || is_pattern);
+    must(!party_is_valid(text) || (name_is_valid(text) && !is_pattern)); /* one level */
     if (is_topic) {
         must(pattern_matches(text, text));
         must(pattern_matches(span_text("#"), text));

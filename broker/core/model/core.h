@@ -55,6 +55,7 @@ struct core {
     struct list jobs_due;             /* jobs to be weighed at the end of the step */
     struct list judged;               /* judgements to be looked at */
     struct list unused_failures;      /* failures without references */
+    struct list unused_notices;       /* notices of no session: effects may still point to them */
     struct list groups_due;           /* groups that may have something to give */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */

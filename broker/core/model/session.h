@@ -179,6 +179,7 @@ struct session {
     uint64_t tap_window; /* 0: no tap */
     struct list notices; /* of struct notice, in the order in which the waits began */
     uint32_t notice_count;
+    bool missed_notice;        /* memory was short: streams/notice.c looks again */
     struct timer notice_timer; /* the next of them whose time will be over */
     struct list verdict_link;  /* in a judgement's waiters */
     uint64_t verdict_request;

@@ -28,6 +28,11 @@ static struct failure *no_memory(struct core *core)
     return failure_ref(failure);
 }
 
+bool failure_is_spare(const struct core *core, const struct failure *failure)
+{
+    return failure == pool_find(&core->failures, 1);
+}
+
 /* Wraps scratch_bytes as a failure of one reference; NULL: no memory. */
 static struct failure *wrap(struct core *core, size_t byte_count, const struct error_record *head)
 {

@@ -26,6 +26,8 @@ struct failure_spec {
 bool failure_keep_spare(struct core *core);
 /* One reference for the caller.  Without memory: the failure set aside for that. */
 struct failure *failure_make(struct core *core, const struct failure_spec *spec);
+/* It is that one. */
+bool failure_is_spare(const struct core *core, const struct failure *failure);
 /* Why the broker rejects what this session asked or wrote.  topic and seq: the slot, or NULL, 0. */
 struct failure *failure_of_rejection(struct core *core, const struct session *session,
                                      const char *type, const char *message, struct topic *topic,

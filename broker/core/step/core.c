@@ -116,6 +116,7 @@ static void init_pools(struct core *core)
     list_init(&core->judged);
     list_init(&core->jobs_due);
     list_init(&core->unused_failures);
+    list_init(&core->unused_notices);
     list_init(&core->falling);
     list_init(&core->groups_due);
     list_init(&core->turns);
@@ -182,6 +183,7 @@ void core_free(struct core **core_at)
     failure_forget_fallen(core);
     session_free_all(core);
     failure_free_unused(core);
+    notice_free_unused(core);
     struct failure *spare = pool_find(&core->failures, 1);
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
@@ -483,6 +485,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     core->steps += 1;
     advance_clock(core, event);
     failure_free_unused(core);
+    notice_free_unused(core);
     switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:

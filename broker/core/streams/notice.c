@@ -12,8 +12,9 @@
  *
  * The members of a group are told of slots that were gone when the group came to them.
  *
- * A session has LIMIT_NOTICES at most, and is told of nothing further.  Without memory it is told
- * of nothing.  No fact tells of any of it: see broker/design/time_and_loss.md. */
+ * A session has LIMIT_NOTICES at most, and is told of nothing further.  Without memory its waits
+ * are looked at again a second later.  No fact tells of any of it: see
+ * broker/design/time_and_loss.md. */
 #include "broker/core/streams/notice.h"
 
 #include "broker/core/record/failure.h"
@@ -74,6 +75,9 @@ static void arm(struct core *core, struct session *session)
     const struct notice *next = next_due(session);
     if (next != NULL)
         timers_set(&core->timers, &session->notice_timer, next->since_ns + LIMIT_NOTICE_MS * MS_NS);
+    else if (session->missed_notice)
+        timers_set(&core->timers, &session->notice_timer,
+                   core_clock(core) + LIMIT_NOTICE_MS * MS_NS);
 }
 
 static bool is_known(const struct session *session, struct span name)
@@ -89,8 +93,17 @@ static void drop(struct core *core, struct session *session, struct notice *item
     list_remove(&item->link);
     session->notice_count -= 1;
     failure_unref(core, item->error);
-    span_drop(core, &item->about);
-    memory_give(core->memory, item, sizeof *item);
+    list_push(&core->unused_notices, &item->link);
+}
+
+void notice_free_unused(struct core *core)
+{
+    LIST_EACH(link, &core->unused_notices) {
+        struct notice *item = LIST_OWNER(link, struct notice, link);
+        list_remove(link);
+        span_drop(core, &item->about);
+        memory_give(core->memory, item, sizeof *item);
+    }
 }
 
 /* NULL: there is one about this, or there is no room. */
@@ -99,13 +112,16 @@ static struct notice *add_notice(struct core *core, struct session *session, str
     if (session->notice_count == LIMIT_NOTICES || is_known(session, about))
         return NULL;
     struct notice *item = memory_take(core->memory, sizeof *item);
-    if (item == NULL)
+    if (item == NULL) {
+        session->missed_notice = true;
         return NULL;
+    }
     list_push(&session->notices, &item->link);
     session->notice_count += 1;
     item->since_ns = core_clock(core);
     if (span_keep(core, about, &item->about))
         return item;
+    session->missed_notice = true;
     drop(core, session, item);
     return NULL;
 }
@@ -113,8 +129,10 @@ static struct notice *add_notice(struct core *core, struct session *session, str
 void notice_wait(struct core *core, struct session *session, struct span name)
 {
     bool is_party = !span_equal(name, span_text(GROUPS_PARTY));
-    if (is_party && !has_joined(core, session->job, name) &&
-        add_notice(core, session, name) != NULL && session->notice_timer.place == 0)
+    if (!is_party || has_joined(core, session->job, name))
+        return;
+    (void)add_notice(core, session, name);
+    if (session->notice_timer.place == 0)
         arm(core, session);
 }
 
@@ -128,6 +146,9 @@ void notice_wait_all(struct core *core, const struct sub *sub)
 
 void notice_resume(struct core *core, struct session *session)
 {
+    LIST_EACH(link, &session->awaits)
+        notice_wait(core, session,
+                    LIST_OWNER(link, struct await, session_link)->topic->writer->name);
     LIST_EACH(link, &session->subs)
         notice_wait_all(core, LIST_OWNER(link, struct sub, session_link));
 }
@@ -186,7 +207,7 @@ static void say_to(struct core *core, const struct session *to, const struct not
     msg->error = failure_span(item->error);
 }
 
-/* false: no memory for its error.  Then nothing is told, and item is gone. */
+/* false: there is no memory for the error, and nothing is told. */
 static bool say(struct core *core, struct session *session, struct notice *item,
                 const struct failure_spec *what)
 {
@@ -196,8 +217,9 @@ static bool say(struct core *core, struct session *session, struct notice *item,
     spec.session = session;
     spec.kind = ERROR_NOTICE;
     item->error = failure_make(core, &spec);
-    if (item->error->kind != ERROR_NOTICE) { /* it stands in for that */
-        drop(core, session, item);
+    if (failure_is_spare(core, item->error)) {
+        failure_unref(core, item->error);
+        item->error = NULL;
         return false;
     }
     say_to(core, session, item);
@@ -211,8 +233,10 @@ static void tell_never_joined(struct core *core, struct session *session, struct
     write_never_joined(core, session, item, &text);
     if (!say(core, session, item,
              &(struct failure_spec){
-                 .type = ERROR_TYPE_NEVER_JOINED, .message = text.data, .blame = item->about}))
+                 .type = ERROR_TYPE_NEVER_JOINED, .message = text.data, .blame = item->about})) {
+        item->since_ns = core_clock(core); /* told a second later, if it still waits then */
         return;
+    }
     tell(core, session->job,
          &(struct tell){.name = EVENT_PARTY_NEVER_JOINED,
                         .party = session->party,
@@ -237,11 +261,12 @@ void notice_unserved(struct core *core, const struct open_slot *reply)
     text_add(&text, "'; start a worker, or correct the topic; they fail after ");
     text_add_number(&text, (uint64_t)core->options.unserved_ms);
     text_add(&text, " ms without one");
-    (void)say(core, session, item,
-              &(struct failure_spec){.type = ERROR_TYPE_UNSERVED,
-                                     .message = text.data,
-                                     .topic = reply->topic,
-                                     .seq = reply->seq});
+    if (!say(core, session, item,
+             &(struct failure_spec){.type = ERROR_TYPE_UNSERVED,
+                                    .message = text.data,
+                                    .topic = reply->topic,
+                                    .seq = reply->seq}))
+        drop(core, session, item);
 }
 
 /* Each gap is a notice of its own. */
@@ -282,16 +307,21 @@ void notice_gone(struct core *core, const struct route *route, uint64_t first_se
         if (item == NULL)
             continue;
         item->is_topic = true;
-        (void)say(core, session, item,
-                  &(struct failure_spec){.type = ERROR_TYPE_NOT_KEPT,
-                                         .message = text.data,
-                                         .topic = route->topic,
-                                         .seq = route->next_seq});
+        if (!say(core, session, item,
+                 &(struct failure_spec){.type = ERROR_TYPE_NOT_KEPT,
+                                        .message = text.data,
+                                        .topic = route->topic,
+                                        .seq = route->next_seq}))
+            drop(core, session, item);
     }
 }
 
 void notice_timer(struct core *core, struct session *session)
 {
+    if (session->missed_notice) {
+        session->missed_notice = false;
+        notice_resume(core, session);
+    }
     struct notice *item = next_due(session);
     if (item != NULL && !has_joined(core, session->job, item->about) &&
         is_waiting(session, item->about))

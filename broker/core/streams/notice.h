@@ -26,5 +26,6 @@ void notice_tell_again(struct core *core, const struct session *to);
 void notice_resume(struct core *core, struct session *session);
 /* The session goes. */
 void notice_forget(struct core *core, struct session *session);
+void notice_free_unused(struct core *core); /* those that the last step dropped */
 
 #endif
