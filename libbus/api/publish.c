@@ -6,6 +6,7 @@
  * sends what may be sent at once. */
 #include "libbus/api/publish.h"
 
+#include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/error.h"
 #include "libbus/api/event_fd.h"
@@ -156,7 +157,11 @@ enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
     thread_say(bus); /* a topic's number may have been asked for */
     if (*deadline_ns == 0)
         *deadline_ns = api_deadline_ns(bus->options.send_timeout_ms);
-    if (api_wait(bus, &bus->news, &bus->waiters, *deadline_ns))
+    bool is_blocked = false;
+    blocked_begin(bus, &is_blocked, SESSION_WAIT_ROOM, NULL);
+    bool is_awake = api_wait(bus, &bus->news, &bus->waiters, *deadline_ns);
+    blocked_end(bus, &is_blocked, SESSION_WAIT_ROOM);
+    if (is_awake)
         return api_over(bus);
     bus->is_room_wanted = true;
     api_clear_fd(bus->room_fd);

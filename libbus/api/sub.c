@@ -7,6 +7,7 @@
  *
  * The handle of a subscription counts, and each message that is ready or with the application
  * counts.  Messages are counted many at a time. */
+#include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/data_wait.h"
 #include "libbus/api/error.h"
@@ -550,6 +551,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
     struct bus *bus = sub->bus;
     enum bus_err err = BUS_OK;
     bool has_waited = false;
+    bool is_blocked = false;
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     while (err == BUS_OK && atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {
@@ -570,10 +572,13 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
             err = say_refused(sub, code, encoded, reterr);
         } else if (count == 0 && !thread_look_for_data(bus)) {
             has_waited = true;
+            blocked_begin(bus, &is_blocked, SESSION_WAIT_READS,
+                          &(struct session_wait_place){.sub = sub->number});
             err = wait_for_news(sub, deadline_ns, reterr);
         }
         buffer_unref(&encoded);
     }
+    blocked_end(bus, &is_blocked, SESSION_WAIT_READS);
     if (err == BUS_OK && !has_waited)
         waiters_found_data(bus);
     api_unlock(bus);

@@ -77,6 +77,28 @@ struct session_tap_state {
     struct rows rows;
 };
 
+/* Calls of one kind that are blocked. */
+struct session_blocked {
+    unsigned count;
+    uint64_t changes; /* calls that began or ended */
+    uint64_t seen;    /* changes at a beat */
+    int64_t seen_ns;  /* the first beat with these changes */
+    bool is_told;     /* the broker takes them for blocked */
+    uint64_t told;    /* changes when it was told last */
+    bool is_one;      /* the place below is that of all */
+    uint32_t sub;
+    uint64_t seq;
+    uint32_t topic_bytes;
+    char topic[LIMIT_NAME_BYTES];
+};
+
+struct session_waiting {
+    struct session_blocked calls[SESSION_WAIT_COUNT];
+    bool is_due; /* on a new connection */
+    bool has_told;
+    int64_t told_ns;
+};
+
 struct session_question {
     bool is_on; /* asked, and not answered to the end */
     bool is_due;
@@ -265,6 +287,7 @@ struct session {
     /* observing */
     struct session_tap_state tap;
     struct session_question question;
+    struct session_waiting waiting;
     struct session_verdict verdict;
     struct session_courier courier;
 

@@ -23,6 +23,7 @@
  *    8  session_unaccepted values that the broker had not accepted when the incarnation ended
  *    9  session_connection connections: made, given up, closed; the end of the session
  *   10  session_say        numbered control messages
+ *       session_waiting    calls that have been blocked for long
  *   11  session_time       retries, silent links, a lost broker
  *       session_write      topics, slots, refusals
  *       session_verdict    why the job cannot go on
@@ -46,6 +47,7 @@
 #include "libbus/base/span.h"
 #include "libbus/session/earlier.h"
 #include "libbus/session/item.h"
+#include "libbus/session/wait_place.h"
 #include "libbus/wire/disclosure.h"
 #include "libbus/wire/error.h"
 #include "libbus/wire/frame.h"
@@ -241,6 +243,10 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
  * then the first cause stands. */
 void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);
+/* A call is blocked from now on, until session_wait_end(): in what, place says; NULL: in several. */
+void session_wait_begin(struct session *session, enum session_wait kind,
+                        const struct session_wait_place *place);
+void session_wait_end(struct session *session, enum session_wait kind);
 /* where: up to LIMIT_NAME_BYTES, for people. */
 void session_progress(struct session *session, uint64_t next_within_ms, struct span where);
 

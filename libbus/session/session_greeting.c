@@ -14,6 +14,7 @@
 #include "libbus/session/session_say.h"
 #include "libbus/session/session_verdict.h"
 #include "libbus/session/session_watch.h"
+#include "libbus/session/session_waiting.h"
 
 #include <string.h>
 
@@ -48,6 +49,7 @@ static bool rewind_writing(struct session *session, const struct msg_welcome *we
     pace_rewind(&session->pace);
     own_topics_rewind(&session->own);
     member_rewind(session);
+    waiting_rewind(session);
     session->is_progress_due = session->is_progress_said;
     session->is_chunk_last = false;
     return true;

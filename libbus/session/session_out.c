@@ -12,6 +12,7 @@
 #include "libbus/session/session_member.h"
 #include "libbus/session/session_tasks.h"
 #include "libbus/session/session_verdict.h"
+#include "libbus/session/session_waiting.h"
 #include "libbus/session/session_watch.h"
 
 #include <string.h>
@@ -92,6 +93,7 @@ static bool beat_message(struct session *session, struct msg *out)
     out->as.beat = (struct msg_beat){.sent_ns = session->now_ns};
     acks_beat(session);
     watch_beat(session);
+    waiting_beat(session);
     return true;
 }
 
@@ -161,7 +163,8 @@ static bool stage_next(struct session *session)
         is_any = topic_message(session, &msg) || wants_unawait(&session->wants, &msg) ||
                  wants_await(&session->wants, &msg) || member_message(session, &msg) ||
                  acks_message(session, &msg) || watch_message(session, &msg) ||
-                 verdict_message(session, &msg) || courier_message(session, &msg);
+                 verdict_message(session, &msg) || courier_message(session, &msg) ||
+                 waiting_message(session, &msg);
         break;
     case PHASE_WAIT:
     case PHASE_OVER:

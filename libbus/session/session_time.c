@@ -4,6 +4,7 @@
 #include "libbus/session/model.h"
 #include "libbus/session/session_connection.h"
 #include "libbus/session/session_errors.h"
+#include "libbus/session/session_waiting.h"
 
 #include <string.h>
 
@@ -132,9 +133,33 @@ static void give_up_greeting(struct session *session)
     session_lose_link(session);
 }
 
+/* What a link needs: if it comes late, this process stood still. */
+static int64_t link_deadline_ns(const struct session *session)
+{
+    int64_t deadline_ns = lost_ns(session);
+    int64_t step_ns = INT64_MAX;
+    int64_t silent_ns = later_ns(session->heard_ns, session_silence_ns(session));
+    switch (session->phase) {
+    case PHASE_WAIT: step_ns = session->retry_ns; break;
+    case PHASE_GREET:
+    case PHASE_ATTACH: step_ns = session->step_ns; break;
+    case PHASE_UP:
+        /* While the link does not take what is staged, no BEAT can go out: nothing to wake for. */
+        step_ns = silent_ns;
+        if (session->stage_bytes == 0 && session->beat_ns < silent_ns)
+            step_ns = session->beat_ns;
+        step_ns = earlier_ns(step_ns, data_deadline_ns(session));
+        step_ns = earlier_ns(step_ns, inflow_deadline_ns(session));
+        break;
+    case PHASE_OVER:
+    case PHASE_COUNT: return INT64_MAX;
+    }
+    return step_ns < deadline_ns ? step_ns : deadline_ns;
+}
+
 void session_tick(struct session *session, int64_t now_ns)
 {
-    int64_t deadline_ns = session_deadline_ns(session);
+    int64_t deadline_ns = link_deadline_ns(session);
     session_see_time(session, now_ns);
     if (deadline_ns < now_ns - SESSION_LATE_NS)
         extend_deadlines(session, now_ns - deadline_ns);
@@ -165,23 +190,7 @@ void session_tick(struct session *session, int64_t now_ns)
 
 int64_t session_deadline_ns(const struct session *session)
 {
-    int64_t deadline_ns = lost_ns(session);
-    int64_t step_ns = INT64_MAX;
-    int64_t silent_ns = later_ns(session->heard_ns, session_silence_ns(session));
-    switch (session->phase) {
-    case PHASE_WAIT: step_ns = session->retry_ns; break;
-    case PHASE_GREET:
-    case PHASE_ATTACH: step_ns = session->step_ns; break;
-    case PHASE_UP:
-        /* While the link does not take what is staged, no BEAT can go out: nothing to wake for. */
-        step_ns = silent_ns;
-        if (session->stage_bytes == 0 && session->beat_ns < silent_ns)
-            step_ns = session->beat_ns;
-        step_ns = earlier_ns(step_ns, data_deadline_ns(session));
-        step_ns = earlier_ns(step_ns, inflow_deadline_ns(session));
-        break;
-    case PHASE_OVER:
-    case PHASE_COUNT: return INT64_MAX;
-    }
-    return step_ns < deadline_ns ? step_ns : deadline_ns;
+    int64_t deadline_ns = link_deadline_ns(session);
+    return session->phase == PHASE_UP ? earlier_ns(deadline_ns, waiting_deadline_ns(session))
+                                      : deadline_ns;
 }

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* session_waiting.c -- tells the broker which calls have been blocked for long.
+ *
+ * A call that blocks changes two numbers here, and neither reads a clock nor wakes anybody.  The
+ * next beat sees that calls are blocked.  If none of them ended, and no other began, until
+ * LIMIT_WAITING_MS later, they have been blocked for as long: the broker is told.  It is told again
+ * as soon as one of them ends, but not twice within LIMIT_WAITING_MS. */
+#include "libbus/session/session_waiting.h"
+
+#include "libbus/base/must.h"
+
+#include <string.h>
+
+#define WAITING_NS (LIMIT_WAITING_MS * SESSION_NS_PER_MS)
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+void session_wait_begin(struct session *session, enum session_wait kind,
+                        const struct session_wait_place *place)
+{
+    struct session_blocked *blocked = &session->waiting.calls[kind];
+    blocked->changes += 1;
+    blocked->count += 1;
+    blocked->is_one = blocked->count == 1 && place != NULL;
+    if (!blocked->is_one)
+        return;
+    blocked->seq = place->seq;
+    blocked->sub = place->sub;
+    blocked->topic_bytes = (uint32_t)place->topic.bytes;
+    if (place->topic.bytes > 0)
+        memcpy(blocked->topic, place->topic.data, place->topic.bytes);
+}
+
+void session_wait_end(struct session *session, enum session_wait kind)
+{
+    struct session_blocked *blocked = &session->waiting.calls[kind];
+    must(blocked->count > 0);
+    blocked->changes += 1;
+    blocked->count -= 1;
+    blocked->is_one = false;
+}
+
+/* ---- what is said ---------------------------------------------------------------------------- */
+
+static bool is_silent(const struct session *session)
+{
+    return session->is_observer || session->options.is_guard;
+}
+
+/* Whether these calls were blocked when seen_ns was, and are. */
+static bool is_seen(const struct session_blocked *blocked)
+{
+    return blocked->count > 0 && blocked->seen == blocked->changes;
+}
+
+static bool is_long(const struct session *session, const struct session_blocked *blocked)
+{
+    return is_seen(blocked) && session->now_ns >= later_ns(blocked->seen_ns, WAITING_NS);
+}
+
+void waiting_beat(struct session *session)
+{
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
+        struct session_blocked *blocked = &session->waiting.calls[kind];
+        if (is_seen(blocked))
+            continue;
+        blocked->seen = blocked->changes;
+        blocked->seen_ns = session->now_ns;
+    }
+}
+
+/* What was told is over, or what is blocked was not told. */
+static bool is_news(const struct session *session, const struct session_blocked *blocked)
+{
+    return blocked->is_told ? blocked->told != blocked->changes : is_long(session, blocked);
+}
+
+int64_t waiting_deadline_ns(const struct session *session)
+{
+    int64_t deadline_ns = INT64_MAX;
+    if (is_silent(session) || session->stage_bytes > 0)
+        return INT64_MAX;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
+        const struct session_blocked *blocked = &session->waiting.calls[kind];
+        if (blocked->is_told && blocked->told != blocked->changes)
+            deadline_ns = earlier_ns(deadline_ns, session->waiting.told_ns);
+        else if (!blocked->is_told && is_seen(blocked))
+            deadline_ns = earlier_ns(deadline_ns, blocked->seen_ns);
+    }
+    if (deadline_ns == INT64_MAX)
+        return INT64_MAX;
+    if (deadline_ns < session->waiting.told_ns)
+        deadline_ns = session->waiting.told_ns;
+    return later_ns(deadline_ns, WAITING_NS);
+}
+
+/* How long it has been blocked; 0: it is not, or not for long. */
+static uint64_t take_ms(struct session *session, enum session_wait kind)
+{
+    struct session_blocked *blocked = &session->waiting.calls[kind];
+    blocked->is_told = is_long(session, blocked);
+    blocked->told = blocked->changes;
+    return blocked->is_told ? (uint64_t)((session->now_ns - blocked->seen_ns) / SESSION_NS_PER_MS)
+                            : 0;
+}
+
+bool waiting_message(struct session *session, struct msg *out)
+{
+    struct session_waiting *waiting = &session->waiting;
+    bool is_any = waiting->is_due;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
+        is_any |= is_news(session, &waiting->calls[kind]);
+    bool is_early = waiting->has_told && !waiting->is_due &&
+                    session->now_ns < later_ns(waiting->told_ns, WAITING_NS);
+    if (!is_any || is_early || is_silent(session))
+        return false;
+    const struct session_blocked *slots = &waiting->calls[SESSION_WAIT_SLOTS];
+    const struct session_blocked *reads = &waiting->calls[SESSION_WAIT_READS];
+    out->type = MSG_WAITING;
+    out->as.waiting = (struct msg_waiting){
+        .slots_ms = take_ms(session, SESSION_WAIT_SLOTS),
+        .room_ms = take_ms(session, SESSION_WAIT_ROOM),
+        .reads_ms = take_ms(session, SESSION_WAIT_READS),
+        .topic = slots->is_one ? span_of(slots->topic, slots->topic_bytes) : SPAN_NONE,
+        .seq = slots->is_one ? slots->seq : 0,
+        .sub = reads->is_one ? reads->sub : 0,
+    };
+    waiting->is_due = false;
+    waiting->has_told = true;
+    waiting->told_ns = session->now_ns;
+    return true;
+}
+
+void waiting_rewind(struct session *session)
+{
+    session->waiting.is_due = session->waiting.has_told;
+}
