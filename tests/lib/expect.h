@@ -10,6 +10,7 @@
 #include <bus/report.h>
 #include <bus/bus.h>
 #include <bus/tap.h>
+#include <bus/why.h>
 #include <pthread.h>
 #include <stdint.h>
 

@@ -140,6 +140,8 @@ static const char *const allowed[] = {
     "bus_admin_dead_drop.job",
     "bus_admin_dead_drop.out_count",
     "bus_admin_report_get.job",
+    "bus_why_get.job",
+    "bus_why_get.topic",
     "bus_admin_attachment_fetch.job",
     "bus_admin_attachment_fetch.arg",
     "bus_admin_attachment_list.job",

@@ -198,6 +198,7 @@ static const struct {
     {{"tap"}, false},
     {{"errors"}, true},
     {{"verdict", "--final"}, true},
+    {{"why"}, true},
     {{"job", "show"}, true},
     {{"request", "unserved", "x"}, false},
     {{"dead", "list", "g"}, true},

@@ -9,7 +9,8 @@
  * only: later versions append fields.  Their strings are never NULL.  Enums only grow: a value that
  * this version of the library does not know is reported as ..._UNKNOWN.
  *
- * bus/report.h has two more questions: why a job failed, and what an error has attached. */
+ * bus/report.h has two more questions: why a job failed, and what an error has attached.  bus/why.h
+ * asks who waits for whom. */
 #ifndef BUS_ADMIN_H
 #define BUS_ADMIN_H
 

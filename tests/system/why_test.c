@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* why_test.c -- who waits for whom, with a real broker: one who is stuck, and cycles. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <time.h>
+
+TestSuite(why, .init = stage_open, .fini = stage_close, .timeout = 120);
+
+enum { OTHERS = 4 };
+
+static const char *const others[OTHERS] = {"alice", "bob", "dave", "erin"};
+
+static struct bus_why *must_ask(void)
+{
+    struct bus_why *why = NULL;
+    expect_code(bus_why_get(stage_admin(), NULL, NULL, 0, SOON_MS, &why, NULL), BUS_OK);
+    return why;
+}
+
+/* Asks until so many parties wait for the first root, and gives that answer; NULL: never. */
+static struct bus_why *ask_until(size_t waiters)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    for (int64_t i = 0; i < SOON_MS / 20; i++) {
+        struct bus_why *why = must_ask();
+        const struct bus_why_node *first = bus_why_node_at(why, 0);
+        if ((first == NULL && waiters == 0) || (first != NULL && first->waiters == waiters))
+            return why;
+        bus_why_free(&why);
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+/* What `errbus why` says, kept until the next call; words may be NULL. */
+static const char *errbus_why(int code, const char *first, const char *second, const char *third)
+{
+    static struct process process;
+    const char *argv[] = {"errbus", "why", "-s", stage.control, first, second, third, NULL};
+    process_fini(&process);
+    cr_assert(process_start(&process, argv, NULL));
+    int got = process_wait(&process, SOON_MS);
+    cr_assert_eq(got, code, "ended with %d, not %d: %s", got, code, process_complained(&process));
+    return code == 0 ? process_said(&process) : process_complained(&process);
+}
+
+static void expect_within(const char *text, const char *part)
+{
+    cr_expect_not_null(strstr(text, part), "not '%s' in: %s", part, text);
+}
+
+/* Four parties wait, directly or not, for carol, who owes a slot. */
+struct scene {
+    struct bus *carol;
+    struct bus_slot *slot;
+    struct bus *buses[OTHERS];
+    struct bus_slot *slots[OTHERS];
+    struct waiter waiters[OTHERS];
+};
+
+static void scene_open(struct scene *scene)
+{
+    scene->carol = must_open("carol");
+    scene->slot = must_reserve(scene->carol, "x");
+    bus_progress_at(scene->carol, 3600000, "round 3, batch 17");
+    must_flush(scene->carol);
+    for (int i = 0; i < OTHERS; i++) {
+        scene->buses[i] = must_open(others[i]);
+        scene->slots[i] = must_reserve(scene->buses[i], "x");
+        must_flush(scene->buses[i]);
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        scene->waiters[i] = (struct waiter){.bus = scene->buses[i],
+                                            .topic = i == 2 ? "alice/x" : "carol/x",
+                                            .timeout_ms = 4 * SOON_MS};
+        waiter_start(&scene->waiters[i]);
+    }
+}
+
+static void scene_close(struct scene *scene)
+{
+    for (int i = 0; i < OTHERS; i++) {
+        waiter_join(&scene->waiters[i]);
+        cr_expect_eq(scene->waiters[i].err, BUS_OK, "%s", others[i]);
+        waiter_fini(&scene->waiters[i]);
+        must_close(&scene->buses[i]);
+    }
+    must_close(&scene->carol);
+}
+
+Test(why, names_the_one_that_five_wait_for_and_nobody_once_it_moves)
+{
+    struct scene scene = {0};
+    scene_open(&scene);
+    struct bus_why *why = ask_until(OTHERS);
+    cr_assert_not_null(why, "never did all four wait for carol");
+    const struct bus_why_node *root = bus_why_node_at(why, 0);
+    cr_expect_str_eq(root->name, "carol");
+    cr_expect(root->is_root);
+    cr_expect_str_eq(root->where, "round 3, batch 17");
+    cr_expect_eq(root->open, 1);
+    cr_expect_null(bus_why_waiter_at(why, 0, OTHERS));
+    cr_expect_str_eq(bus_why_waiter_at(why, 0, OTHERS - 1)->name, "dave", "the farthest is last");
+    bus_why_free(&why);
+    const char *said = errbus_why(0, NULL, NULL, NULL);
+    expect_within(said, "alice, bob and 2 others wait, directly or not, for carol: since ");
+    expect_within(said, "at 'round 3, batch 17'; owes 1 slot\n");
+    expect_within(said, "  bob waits for carol: carol/x#0, since ");
+    expect_within(errbus_why(0, "dave", NULL, NULL), "  dave waits for alice: alice/x#0, since ");
+    expect_within(errbus_why(0, "dave/x", "0", NULL), "  dave/x#0 is owed by dave: dave/x#0, ");
+    expect_within(errbus_why(0, "default", NULL, NULL), "for carol: since ");
+    expect_within(errbus_why(0, "--json", NULL, NULL),
+                  "{\"row\":\"node\",\"node\":\"carol\",\"kind\":\"party\",\"name\":\"carol\","
+                  "\"root\":true,\"cycle\":null,\"waiters\":4,");
+    expect_within(errbus_why(0, "--dot", NULL, NULL), "  n0 [label=\"carol\", style=bold];\n");
+    must_commit(&scene.slot, "moves");
+    for (int i = 0; i < OTHERS; i++) /* alice is no root meanwhile: she commits first */
+        must_commit(&scene.slots[i], "goes on");
+    why = ask_until(0);
+    cr_expect_not_null(why, "somebody still waits");
+    bus_why_free(&why);
+    cr_expect_str_eq(errbus_why(0, NULL, NULL, NULL), "nobody waits\n");
+    scene_close(&scene);
+}
+
+Test(why, says_what_is_wrong_with_the_call)
+{
+    struct bus *alice = must_open("alice");
+    expect_within(errbus_why(2, "nobody", NULL, NULL), "is neither a party of this job nor a job");
+    expect_within(errbus_why(2, "a", "b", "c"), "unexpected operand 'c'");
+    expect_within(errbus_why(2, "alice/x", "y", NULL), "the number of a slot is a whole number");
+    expect_within(errbus_why(2, "--dot", "--json", NULL), "--dot or --json?");
+    expect_within(errbus_why(2, "bob/x", "0", NULL), "errbus.not_open");
+    expect_within(errbus_why(2, "-j", "other", NULL), "errbus.no_job");
+    expect_within(errbus_why(0, "alice", NULL, NULL), "alice waits for nobody, and nobody waits");
+    must_close(&alice);
+}
+
+Test(why, tells_of_a_deadlock_once_and_of_none_without)
+{
+    struct waiter waiters[3] = {0};
+    static const char *const awaited[3] = {"bob/y", "alice/y", "alice/y"};
+    struct bus *buses[3];
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    for (int i = 0; i < 3; i++) {
+        buses[i] = must_open(others[i]);
+        waiters[i] =
+            (struct waiter){.bus = buses[i], .topic = awaited[i], .timeout_ms = 4 * SOON_MS};
+        waiter_start(&waiters[i]);
+    }
+    const struct bus_event *event = expect_event(tap, "job.deadlock", NULL);
+    cr_expect_eq(bus_event_count(event), 2);
+    expect_within(bus_event_text(event), "none can go on");
+    const char *said = errbus_why(0, NULL, NULL, NULL);
+    expect_within(said, "alice -> bob -> alice: none can go on\n  dave waits for them\n");
+    must_publish(buses[0], "y", "breaks it");
+    must_publish(buses[1], "y", "too");
+    for (int i = 0; i < 3; i++) {
+        waiter_join(&waiters[i]);
+        cr_expect_eq(waiters[i].err, BUS_OK);
+        waiter_fini(&waiters[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        must_close(&buses[i]);
+    cr_expect_eq(count_events_until(tap, "job.deadlock", "party.left"), 0);
+    bus_tap_close(&tap);
+}
