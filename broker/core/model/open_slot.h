@@ -10,13 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define OPEN_SLOT_DS_NS INT64_C(100000000)
+
 /* An open slot, beside its entry in the topic. */
 struct open_slot {
     uint32_t id;
+    uint32_t since_ds; /* since when, by core_clock() in tenths of a second: in what was a hole */
     uint64_t seq;
     struct topic *topic;
     uint64_t value_bytes_max;
-    int64_t since_ns;         /* since when; core_clock() */
     struct slot_terms *terms; /* NULL: it has none */
     struct list awaits;
     struct list party_link;

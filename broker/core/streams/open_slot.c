@@ -68,7 +68,7 @@ bool open_slot_promise(struct core *core, struct topic *topic, uint64_t seq,
     open->seq = seq;
     open->topic = topic;
     open->value_bytes_max = value_bytes_max;
-    open->since_ns = core_clock(core);
+    open->since_ds = (uint32_t)(core_clock(core) / OPEN_SLOT_DS_NS);
     list_init(&open->awaits);
     if (deadline_ms >= 0)
         set_deadline(core, open->terms, deadline_ms, due_wall_ns);

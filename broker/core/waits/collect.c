@@ -292,7 +292,7 @@ static void collect_owner(struct core *core, struct wait_walk *walk, struct topi
                              .topic = topic->id,
                              .seq = seq,
                              .count = 1,
-                             .since_ns = open != NULL ? open->since_ns : 0,
+                             .since_ns = open != NULL ? open->since_ds * OPEN_SLOT_DS_NS : 0,
                              .is_said = true};
     if (open == NULL && seq < topic->slots.next_seq)
         return; /* it is settled, or gone: nobody owes it */
@@ -329,7 +329,7 @@ void collect_slot(struct core *core, struct wait_walk *walk, struct topic *topic
                                                 .topic = needed->id,
                                                 .seq = needed_seq,
                                                 .count = 1,
-                                                .since_ns = open->since_ns,
+                                                .since_ns = open->since_ds * OPEN_SLOT_DS_NS,
                                                 .is_said = true});
         }
     }
