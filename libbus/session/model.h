@@ -94,7 +94,8 @@ struct session_blocked {
 
 struct session_waiting {
     struct session_blocked calls[SESSION_WAIT_COUNT];
-    bool is_due; /* on a new connection */
+    bool is_live; /* there may be something to say: calls were blocked at the last beat, or told */
+    bool is_due;  /* on a new connection */
     bool has_told;
     int64_t told_ns;
 };

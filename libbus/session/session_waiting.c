@@ -60,8 +60,10 @@ static bool is_long(const struct session *session, const struct session_blocked 
 
 void waiting_beat(struct session *session)
 {
+    session->waiting.is_live = session->waiting.is_due;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         struct session_blocked *blocked = &session->waiting.calls[kind];
+        session->waiting.is_live |= blocked->count > 0 || blocked->is_told;
         if (is_seen(blocked))
             continue;
         blocked->seen = blocked->changes;
@@ -78,7 +80,7 @@ static bool is_news(const struct session *session, const struct session_blocked 
 int64_t waiting_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = INT64_MAX;
-    if (is_silent(session) || session->stage_bytes > 0)
+    if (!session->waiting.is_live || is_silent(session) || session->stage_bytes > 0)
         return INT64_MAX;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         const struct session_blocked *blocked = &session->waiting.calls[kind];
@@ -108,6 +110,8 @@ bool waiting_message(struct session *session, struct msg *out)
 {
     struct session_waiting *waiting = &session->waiting;
     bool is_any = waiting->is_due;
+    if (!waiting->is_live)
+        return false;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
         is_any |= is_news(session, &waiting->calls[kind]);
     bool is_early = waiting->has_told && !waiting->is_due &&
@@ -134,4 +138,5 @@ bool waiting_message(struct session *session, struct msg *out)
 void waiting_rewind(struct session *session)
 {
     session->waiting.is_due = session->waiting.has_told;
+    session->waiting.is_live |= session->waiting.is_due;
 }
