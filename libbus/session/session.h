@@ -243,10 +243,6 @@ enum wire_code session_result(struct session *session, uint64_t number, struct b
  * then the first cause stands. */
 void session_fail_party(struct session *session, struct span error);
 void session_leave(struct session *session);
-/* A call is blocked from now on, until session_wait_end(): in what, place says; NULL: in several. */
-void session_wait_begin(struct session *session, enum session_wait kind,
-                        const struct session_wait_place *place);
-void session_wait_end(struct session *session, enum session_wait kind);
 /* where: up to LIMIT_NAME_BYTES, for people. */
 void session_progress(struct session *session, uint64_t next_within_ms, struct span where);
 
