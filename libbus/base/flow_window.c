@@ -10,6 +10,12 @@
 #define PART_UNIT 1024
 #define TRIP_NS_MAX (INT64_C(10) * 1000000000)
 
+/* In units of 1/PART_UNIT, so that 64 bits hold it. */
+uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes)
+{
+    return more_bytes / PART_UNIT * (share->bytes_max / (share->wanted / PART_UNIT + 1));
+}
+
 static void set_more(struct flow_window *flow, uint64_t more_bytes)
 {
     flow->share->wanted += more_bytes - flow->more_bytes; /* modulo 2^64, as the sum is */
@@ -38,14 +44,7 @@ void flow_window_restart(struct flow_window *flow)
     flow_window_init(flow, flow->share, flow->floor_bytes, flow->most_bytes);
 }
 
-/* In units of 1/PART_UNIT, so that 64 bits hold it. */
-uint64_t flow_window_part(const struct flow_window *flow)
-{
-    const struct flow_share *share = flow->share;
-    return flow->more_bytes / PART_UNIT * (share->bytes_max / (share->wanted / PART_UNIT + 1));
-}
-
-static uint64_t rate_of(uint64_t bytes, int64_t ns)
+uint64_t flow_rate(uint64_t bytes, int64_t ns)
 {
     if (bytes > ROUND_BYTES_MAX)
         bytes = ROUND_BYTES_MAX;
@@ -117,7 +116,7 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
         flow->trip_rate = rate;
 }
 
-static uint64_t carried(uint64_t rate, int64_t ns)
+uint64_t flow_carried(uint64_t rate, int64_t ns)
 {
     return rate / US_PER_S * ((uint64_t)ns / NS_PER_US) +
            rate % US_PER_S * ((uint64_t)ns / NS_PER_US) / US_PER_S;
@@ -134,7 +133,7 @@ static int64_t slack_ns(const struct flow_window *flow)
 /* Less than the link carries: no queue. */
 static uint64_t drained(const struct flow_window *flow)
 {
-    return carried(rate_max(flow), flow->trip_ns / 4 * 3);
+    return flow_carried(rate_max(flow), flow->trip_ns / 4 * 3);
 }
 
 /* What the link carries, beyond the floor. */
@@ -144,7 +143,7 @@ static uint64_t more_of(const struct flow_window *flow)
     if (flow->trip_ns < FLOW_NEAR_NS)
         return 0;
     uint64_t bytes =
-        flow->is_draining ? drained(flow) : carried(rate, flow->trip_ns + slack_ns(flow));
+        flow->is_draining ? drained(flow) : flow_carried(rate, flow->trip_ns + slack_ns(flow));
     if (bytes <= flow->floor_bytes)
         return 0;
     if (!flow->is_draining)
@@ -168,7 +167,7 @@ static void end_round(struct flow_window *flow, int64_t now_ns)
 {
     struct flow_round *round = &flow->round;
     round->is_on = false;
-    see_rate(flow, rate_of(flow->arrived - round->arrived, now_ns - round->arrived_ns),
+    see_rate(flow, flow_rate(flow->arrived - round->arrived, now_ns - round->arrived_ns),
              round->is_held, now_ns);
     see_trip(flow, now_ns - round->sent_ns, now_ns);
     see_growth(flow, now_ns - round->sent_ns, round->is_held);

@@ -59,6 +59,18 @@ struct flow_share {
     uint64_t wanted; /* the sum */
 };
 
+/* The part that one gets who wants so much, while all want too much. */
+uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes);
+
+static inline uint64_t flow_share_get(const struct flow_share *share, uint64_t more_bytes)
+{
+    return share->wanted <= share->bytes_max ? more_bytes : flow_share_part(share, more_bytes);
+}
+
+/* Bytes a second; and the bytes that such a rate carries in a time. */
+uint64_t flow_rate(uint64_t bytes, int64_t ns);
+uint64_t flow_carried(uint64_t rate, int64_t ns);
+
 struct flow_window {
     struct flow_share *share;
     uint64_t floor_bytes;
@@ -90,14 +102,10 @@ void flow_window_fini(struct flow_window *flow);
 /* A new connection: positions begin at 0, and nothing is known of the link. */
 void flow_window_restart(struct flow_window *flow);
 
-/* The part of what it wants that it gets while all want too much. */
-uint64_t flow_window_part(const struct flow_window *flow);
-
 /* The window now. */
 static inline uint64_t flow_window_bytes(const struct flow_window *flow)
 {
-    bool is_all = flow->share->wanted <= flow->share->bytes_max;
-    return flow->least_bytes + (is_all ? flow->more_bytes : flow_window_part(flow));
+    return flow->least_bytes + flow_share_get(flow->share, flow->more_bytes);
 }
 
 /* What is sent now lies between these positions. */

@@ -58,6 +58,9 @@
 /* Windows of readers grow with their links (flow_window.h).  This is what all of them together may
  * have beyond DEFAULT_SUB_WINDOW_BYTES each. */
 #define LIMIT_READER_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)
+/* The same for windows of topics: beyond --topic-window each, and of one topic. */
+#define LIMIT_TOPIC_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)
+#define LIMIT_TOPIC_WINDOW_TIMES 16 /* as large as --topic-window */
 /* What a writer that sends large batches may have accepted and not be told of: one of the largest,
  * for a topic's window is 16 times as much by default; and a tenth of the shortest beat, for who
  * waits for it. */
@@ -179,7 +182,9 @@
 #define LIMIT_WANTS 65536      /* given to one bus_gather() */
 #define LIMIT_OWN_TOPICS 65536 /* topics that one session writes */
 #define LIMIT_RESULTS 65536    /* RETRACT and COMPLETE whose answer was not asked for yet */
-#define LIMIT_UPLOAD_BYTES (UINT64_C(2) * 1024 * 1024) /* of one value, sent and not accepted */
+/* Of one value, sent and not accepted: on one machine, and on the longest link (flow_window.h). */
+#define LIMIT_UPLOAD_BYTES (UINT64_C(2) * 1024 * 1024)
+#define LIMIT_UPLOAD_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024)
 #define LIMIT_STALE_WANTS 4096 /* given up, but an answer may still be under way */
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef SESSION_MODEL_H
 #define SESSION_MODEL_H
 
+#include "libbus/base/flow_window.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/session/clock_offset.h"
@@ -262,6 +263,9 @@ struct session {
     struct outbox outbox;
     struct uploads uploads;
     struct pace pace;
+    struct flow_share flow_share; /* bounds nothing: the values are here anyway */
+    struct flow_window flow;      /* of all data to the broker; uploads follow it */
+    uint64_t data_sent;           /* bytes of batches and chunks on this data connection */
     struct controls controls;
     struct own_topics own;
     struct refused refused;

@@ -244,6 +244,7 @@ void outbox_part_sent(struct outbox *outbox)
 {
     must(outbox->sent_count < outbox->count);
     outbox->sent = batch_at(outbox, outbox->sent_count)->last;
+    outbox->under_way += batch_at(outbox, outbox->sent_count)->part->bytes;
     outbox->sent_count += 1;
     if (outbox->sent_ever < outbox->sent)
         outbox->sent_ever = outbox->sent;
@@ -260,6 +261,7 @@ bool outbox_accept(struct outbox *outbox, uint64_t number)
     while (outbox->count > 0 && batch_at(outbox, 0)->last <= number) {
         struct buffer *part = batch_at(outbox, 0)->part;
         outbox->bytes -= part->bytes - BATCH_HEADER_BYTES;
+        outbox->under_way -= outbox->sent_count > 0 ? part->bytes : 0;
         spares_give(outbox->spares, &part);
         outbox->head = (outbox->head + 1) & (outbox->room - 1);
         outbox->count -= 1;
@@ -278,5 +280,6 @@ struct buffer *outbox_batch(struct outbox *outbox, uint32_t index)
 void outbox_rewind(struct outbox *outbox)
 {
     outbox->sent_count = 0;
+    outbox->under_way = 0;
     outbox->sent = outbox->accepted;
 }

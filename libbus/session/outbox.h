@@ -64,6 +64,7 @@ struct outbox {
     uint64_t sent_ever;        /* ... handed out at all */
     uint64_t accepted;         /* ... accepted */
     uint64_t bytes;            /* of all frames here */
+    uint64_t under_way;        /* of the parts handed out on this connection, and not accepted */
     size_t likely_bytes;       /* size of the last batch; of one large frame only a part */
     struct outbox_batch *ring; /* sealed, in order */
     uint32_t room;             /* 0 or a power of two */

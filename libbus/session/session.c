@@ -56,6 +56,9 @@ static void init_leaves(struct session *session)
     struct memory *memory = session->memory;
     outbox_init(&session->outbox, memory, &session->spares);
     uploads_init(&session->uploads, memory);
+    session->flow_share.bytes_max = UINT64_MAX;
+    flow_window_init(&session->flow, &session->flow_share, LIMIT_UPLOAD_BYTES,
+                     LIMIT_UPLOAD_WINDOW_BYTES);
     controls_init(&session->controls, memory);
     own_topics_init(&session->own, memory);
     results_init(&session->results, memory);

@@ -46,6 +46,9 @@ static bool rewind_writing(struct session *session, const struct msg_welcome *we
     outbox_rewind(&session->outbox);
     controls_rewind(&session->controls);
     uploads_rewind(&session->uploads);
+    flow_window_restart(&session->flow);
+    session->uploads.window_bytes = flow_window_bytes(&session->flow);
+    session->data_sent = 0;
     pace_rewind(&session->pace);
     own_topics_rewind(&session->own);
     member_rewind(session);

@@ -110,6 +110,16 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
         topic->limit_bytes = opened->limit_bytes;
 }
 
+/* What was accepted of all that was sent moves the window of uploads. */
+static void data_arrived(struct session *session)
+{
+    uint64_t under_way = session->outbox.under_way + session->uploads.under_way;
+    if (!session->flow.round.is_on || under_way > session->data_sent)
+        return; /* nothing is timed; or the link is about to take a part */
+    flow_window_arrived(&session->flow, session->data_sent - under_way, session->now_ns);
+    session->uploads.window_bytes = flow_window_bytes(&session->flow);
+}
+
 static void accepted_in(struct session *session, const struct msg_accepted *accepted)
 {
     if (accepted->data_number > session->outbox.accepted)
@@ -119,6 +129,7 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
         session_break(session, "more was accepted than was sent");
         return;
     }
+    data_arrived(session);
     leases_accept(&session->leases, accepted->control_number);
     session->durability = (uint8_t)accepted->durability;
     session->is_ack_due = true;
@@ -142,6 +153,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
     case UPLOADS_GOES_ON:
     case UPLOADS_UNKNOWN: break; /* it was given up meanwhile */
     }
+    data_arrived(session);
 }
 
 static void refusal_in(struct session *session, const struct msg_refusal *refusal)

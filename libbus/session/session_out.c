@@ -194,6 +194,15 @@ void session_control_sent(struct session *session)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+/* Only uploads need the window: without them nothing is measured. */
+static void count_sent(struct session *session, uint64_t bytes)
+{
+    if (session->uploads.bytes > 0)
+        flow_window_sent(&session->flow, session->data_sent, session->data_sent + bytes,
+                         session->now_ns);
+    session->data_sent += bytes;
+}
+
 /* The part with the next chunk of an upload; NULL: no memory. */
 static struct buffer *cut_chunk(struct session *session, struct upload *upload)
 {
@@ -202,7 +211,9 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
         return NULL;
     part->bytes = upload_part_bytes(upload);
     upload_part_write(upload, part->data);
+    uint64_t before = session->uploads.under_way;
     uploads_sent(&session->uploads, upload);
+    count_sent(session, session->uploads.under_way - before);
     pace_sent(&session->pace, upload->topic, upload->seq, upload->sent, session->now_ns);
     return part;
 }
@@ -230,7 +241,10 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
         is_batch_turn ? NULL : uploads_next(&session->uploads, session->outbox.sent);
     if (upload != NULL)
         session->part = cut_chunk(session, upload);
-    return session->part != NULL ? session->part : outbox_part(&session->outbox);
+    struct buffer *part = session->part != NULL ? session->part : outbox_part(&session->outbox);
+    if (part == NULL && session->uploads.bytes > 0)
+        flow_window_stopped(&session->flow, session->uploads.unsent > 0);
+    return part;
 }
 
 void session_data_sent(struct session *session)
@@ -239,6 +253,7 @@ void session_data_sent(struct session *session)
     if (session->outbox.sent == session->outbox.accepted && session->uploads.under_way <= own_bytes)
         session_data_moved(session); /* nothing else is under way */
     if (session->part == NULL) {
+        count_sent(session, outbox_part(&session->outbox)->bytes);
         outbox_part_sent(&session->outbox);
         session->is_chunk_last = false;
         return;

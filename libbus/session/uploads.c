@@ -15,7 +15,7 @@ static struct upload *owner(struct list *link)
 
 void uploads_init(struct uploads *uploads, struct memory *memory)
 {
-    *uploads = (struct uploads){.memory = memory};
+    *uploads = (struct uploads){.memory = memory, .window_bytes = LIMIT_UPLOAD_BYTES};
     list_init(&uploads->items);
 }
 
@@ -26,6 +26,7 @@ static void remove_upload(struct uploads *uploads, struct upload *upload)
     list_remove(&upload->link);
     uploads->bytes -= upload->value->bytes;
     uploads->under_way -= upload->sent - upload->accepted;
+    uploads->unsent -= upload->value->bytes - upload->sent;
     buffer_unref(&upload->value);
     memory_give(uploads->memory, upload, sizeof *upload);
 }
@@ -47,6 +48,7 @@ bool uploads_add(struct uploads *uploads, const struct upload *upload, struct bu
     *value = NULL;
     list_push(&uploads->items, &added->link);
     uploads->bytes += added->value->bytes;
+    uploads->unsent += added->value->bytes;
     return true;
 }
 
@@ -71,10 +73,11 @@ void uploads_back(struct uploads *uploads, uint64_t last)
         remove_upload(uploads, owner(uploads->items.prev));
 }
 
-static bool may_send(const struct upload *upload, uint64_t frames_sent)
+static bool may_send(const struct uploads *uploads, const struct upload *upload,
+                     uint64_t frames_sent)
 {
     return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
-           upload->sent - upload->accepted < LIMIT_UPLOAD_BYTES;
+           upload->sent - upload->accepted < uploads->window_bytes;
 }
 
 struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)
@@ -84,7 +87,7 @@ struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)
     struct list *first = uploads->turn != NULL ? &uploads->turn->link : uploads->items.next;
     struct list *link = first;
     do {
-        if (link != &uploads->items && may_send(owner(link), frames_sent))
+        if (link != &uploads->items && may_send(uploads, owner(link), frames_sent))
             return owner(link);
         link = link->next;
     } while (link != first);
@@ -130,6 +133,7 @@ void uploads_sent(struct uploads *uploads, struct upload *upload)
     size_t bytes = chunk_bytes(upload);
     upload->sent += bytes;
     uploads->under_way += bytes;
+    uploads->unsent -= bytes;
     uploads->turn = upload->link.next == &uploads->items ? NULL : owner(upload->link.next);
 }
 
@@ -142,11 +146,13 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
     if (bytes > upload->value->bytes)
         return UPLOADS_BROKEN;
     uploads->under_way -= upload->sent - upload->accepted;
+    uploads->unsent -= upload->value->bytes - upload->sent;
     if (upload->accepted < bytes)
         upload->accepted = bytes;
     if (upload->sent < bytes)
         upload->sent = bytes;
     uploads->under_way += upload->sent - upload->accepted;
+    uploads->unsent += upload->value->bytes - upload->sent;
     if (upload->accepted < upload->value->bytes)
         return UPLOADS_GOES_ON;
     remove_upload(uploads, upload);
@@ -157,6 +163,7 @@ void uploads_rewind(struct uploads *uploads)
 {
     uploads->turn = NULL;
     uploads->under_way = 0;
+    uploads->unsent = uploads->bytes;
     LIST_EACH(link, &uploads->items) {
         owner(link)->sent = 0;
         owner(link)->accepted = 0;

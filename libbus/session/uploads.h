@@ -2,7 +2,7 @@
 /* uploads.h -- values that travel in chunks (PROTOCOL.md, "Writing").
  *
  * The session cuts a chunk when the link asks for one, so a value of 2 GiB needs no second copy.
- * Uploads take turns.  Each has less than LIMIT_UPLOAD_BYTES under way before its next chunk.  It
+ * Uploads take turns.  Each has less than window_bytes under way before its next chunk.  It
  * stays until the broker has accepted all of it. */
 #ifndef SESSION_UPLOADS_H
 #define SESSION_UPLOADS_H
@@ -30,11 +30,13 @@ struct upload {
 
 struct uploads {
     struct memory *memory;
-    struct list items;   /* by ordinal */
-    struct upload *turn; /* whose turn it is; NULL: the first */
-    uint64_t last;       /* ordinal given last */
-    uint64_t bytes;      /* of all values here */
-    uint64_t under_way;  /* of these, sent and not accepted */
+    struct list items;     /* by ordinal */
+    struct upload *turn;   /* whose turn it is; NULL: the first */
+    uint64_t last;         /* ordinal given last */
+    uint64_t bytes;        /* of all values here */
+    uint64_t under_way;    /* of these, sent and not accepted */
+    uint64_t unsent;       /* ... not sent */
+    uint64_t window_bytes; /* of each, sent and not accepted, when its next chunk goes */
 };
 
 void uploads_init(struct uploads *uploads, struct memory *memory);

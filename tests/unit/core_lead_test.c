@@ -352,6 +352,18 @@ Test(core_lead, sends_as_much_ahead_as_the_link_of_a_reader_carries)
     cr_expect_leq(on_its_way, 200 * MB * 0.020 * 2, "%lu", on_its_way);
 }
 
+/* Both links carry the same: what is granted is what they carry in their round trips. */
+Test(core_lead, grants_as_much_as_the_links_of_writer_and_reader_carry)
+{
+    start_writer(125 * MB, 25 * MS);
+    struct reader *bob = start_roomy_reader(125 * MB, 25 * MS);
+    run_ms(3000);
+    cr_expect_gt(run_ms(500), 0.95 * 125 * MB);
+    run_ms(12000);
+    cr_expect_gt(run_ms(500), 0.95 * 125 * MB);
+    cr_expect_leq(untaken(bob), 125 * MB * 0.100 * 2, "%lu", untaken(bob));
+}
+
 /* The slow reader of two: what it takes is little, and little is on its way. */
 Test(core_lead, sends_no_more_ahead_than_a_slow_reader_takes)
 {

@@ -572,6 +572,30 @@ Test(session_write, keeps_a_bounded_number_of_chunks_under_way)
     driver_fini(&d);
 }
 
+/* Over a link with a round trip of 200 ms that takes all that is sent. */
+Test(session_write, sends_more_of_a_value_ahead_over_a_long_link)
+{
+    enum { CHUNKS = 200, ROUNDS = 8 };
+    uint32_t x = up_with_topic(1);
+    struct frame frame;
+    cr_assert_eq(publish_bytes(x, CHUNKS * DEFAULT_CHUNK_BYTES), CODE_OK);
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    uint64_t sent = 0;
+    uint64_t most = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t chunks = 0;
+        for (; session_data_out(d.session, d.now_ns) != NULL; chunks++)
+            session_data_sent(d.session);
+        cr_assert(round > 0 || chunks == UNDER_WAY, "at first as on one machine");
+        most = chunks > most ? chunks : most;
+        sent += chunks;
+        d.now_ns += 200 * DRIVER_MS;
+        chunked(1, 0, sent * DEFAULT_CHUNK_BYTES);
+    }
+    cr_assert_geq(most, 4 * UNDER_WAY);
+    driver_fini(&d);
+}
+
 /* Whether the next value of so many bytes, the n-th frame said, is one frame. */
 static bool is_one_frame(uint32_t topic, uint64_t n, size_t bytes)
 {

@@ -46,6 +46,7 @@ struct core {
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */
     struct timers timers;
+    struct flow_share topic_windows;  /* beyond --topic-window: streams/lead.c */
     struct flow_share reader_windows; /* of all subscriptions and awaits */
     struct list pump;                 /* sessions with something to send */
     struct list dirty;                /* sessions whose ACCEPTED is due */

@@ -32,8 +32,22 @@ struct lead {
         LEAD_SEND,  /* waits for these slots to be sent; mark: their end */
     } state;
     uint64_t mark;
-    int64_t since_ns;       /* begin of this state */
-    int64_t trip_ns;        /* from the grant of credit to the value that uses it */
+    int64_t since_ns; /* begin of this state */
+    int64_t trip_ns;  /* from the grant of credit to the value that uses it */
+    /* What the links of writer and readers carry: lead_measure(). */
+    uint64_t more_bytes; /* beyond --topic-window */
+    uint32_t crossings;  /* times that credit_used has to pass trip_mark; 0: not timed */
+    bool is_from_stop;   /* the writer had used all credit when it got more */
+    uint64_t trip_mark;
+    int64_t trip_begin_ns;
+    int64_t least_ns; /* the shortest round trip of the writer; 0: not known */
+    int64_t least_seen_ns;
+    uint64_t rate; /* the largest at which readers took lately, in bytes a second */
+    int64_t rate_seen_ns;
+    uint32_t flat_periods; /* since the rate last grew by a fourth */
+    uint64_t period_taken; /* what was taken when this period began, and when that was */
+    int64_t period_ns;
+    int64_t period_end_ns;  /* the first values taken from then on end it */
     struct list waits_link; /* in core->lead_waiters: the writer waits */
     int64_t waits_ns;       /* since when it waits and nothing is taken */
 };

@@ -156,6 +156,7 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
                    timers_reserve(&core->timers) && timers_reserve(&core->timers) &&
                    timers_reserve(&core->timers) && timers_reserve(&core->timers);
     core->now_ns = now_ns;
+    core->topic_windows.bytes_max = LIMIT_TOPIC_WINDOWS_BYTES;
     core->reader_windows.bytes_max = LIMIT_READER_WINDOWS_BYTES;
     complaints_init(&core->unknown, NULL, NULL);
     core->journal.timer.kind = TIMER_JOURNAL;

@@ -6,12 +6,21 @@
 #include "broker/core/model.h"
 
 void lead_init(struct core *core, struct topic *topic);
-void lead_forget(struct topic *topic);
+void lead_forget(struct core *core, struct topic *topic);
+
+/* The largest window: as on this machine, and what the links carry beyond that. */
+static inline uint64_t lead_whole(const struct core *core, const struct topic *topic)
+{
+    return core->options.topic_window_bytes +
+           flow_share_get(&core->topic_windows, topic->lead.more_bytes);
+}
 
 /* So much may be not taken now. */
 static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
 {
-    return topic->lead.is_paused ? core->options.topic_window_bytes : topic->lead.window_bytes;
+    uint64_t whole = lead_whole(core, topic);
+    bool is_less = !topic->lead.is_paused && topic->lead.window_bytes < whole;
+    return is_less ? topic->lead.window_bytes : whole;
 }
 
 /* All who hold writers back have taken something. */
@@ -21,6 +30,20 @@ static inline void lead_taken(struct topic *topic)
     list_remove(&topic->lead.waits_link);
 }
 
+/* Credit was used that was granted while the round trip is timed. */
+void lead_cross(struct core *core, struct topic *topic);
+static inline void lead_used(struct core *core, struct topic *topic)
+{
+    if (topic->lead.crossings > 0 && topic->credit_used > topic->lead.trip_mark)
+        lead_cross(core, topic);
+}
+/* The same, with the sums of the topic up to date: what its links carry.  Most calls do nothing. */
+void lead_measure(struct core *core, struct topic *topic);
+static inline void lead_took(struct core *core, struct topic *topic)
+{
+    if (core_clock(core) >= topic->lead.period_end_ns)
+        lead_measure(core, topic);
+}
 /* All who hold writers back were sent what lies below sent_seq. */
 void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq);
 /* There was no credit left, or is none: whether the writer waits for what is to be taken. */

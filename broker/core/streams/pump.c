@@ -215,8 +215,8 @@ static bool await_send(struct core *core, struct session *session, struct await 
 
 static enum pumped pump_await(struct core *core, struct session *session)
 {
-    uint64_t in_flight = session->await_sent - session->await_taken;
     bool is_any = !list_is_empty(&session->awaits_ready);
+    uint64_t in_flight = session->await_sent - session->await_taken;
     if (!is_any || in_flight >= flow_window_bytes(&session->await_flow)) {
         flow_window_stopped(&session->await_flow, is_any);
         return PUMP_NOTHING;

@@ -217,7 +217,7 @@ void topic_restart(struct core *core, struct topic *topic)
         return;
     }
     list_remove(&topic->room_link);
-    lead_forget(topic);
+    lead_forget(core, topic);
     lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
         route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
@@ -245,7 +245,7 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
-    lead_forget(topic);
+    lead_forget(core, topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
         topic->letters->dead = NULL;
@@ -313,6 +313,7 @@ static void move_floors(struct core *core, struct topic *topic)
         done = request_floor(topic);
     if (taken > topic->taken_floor)
         lead_taken(topic);
+    lead_used(core, topic);
     if (topic->lead.state != LEAD_GRANT)
         lead_look(core, topic, sent);
     if (taken > topic->taken_floor) {
@@ -331,8 +332,11 @@ static void move_floors(struct core *core, struct topic *topic)
         topic->done_bytes -= bytes;
         topic->done_slots -= slots;
     }
+    bool is_taken = taken > topic->taken_floor;
     topic->taken_floor = taken;
     topic->done_floor = done;
+    if (is_taken)
+        lead_took(core, topic);
 }
 
 /* Slots from here on are kept: a subscription that holds writers back needs them. */
@@ -421,7 +425,7 @@ void topic_update(struct core *core, struct topic *topic)
     trim(core, topic,
          &(struct keep){.done_bytes = core->options.topic_keep_bytes,
                         .done_slots = core->options.topic_keep_slots,
-                        .lossy_bytes = core->options.topic_window_bytes,
+                        .lossy_bytes = lead_whole(core, topic),
                         .entries = 1});
     topic_grant(core, topic, false);
     feed(core, topic->job);
@@ -527,7 +531,8 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     if (job_left / JOB_SHARE < window)
         window = job_left / JOB_SHARE;
     uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
-    uint64_t target = topic->credit_used + (room < GRANT_BYTES ? room : GRANT_BYTES);
+    uint64_t ahead = whole > GRANT_BYTES ? whole : GRANT_BYTES;
+    uint64_t target = topic->credit_used + (room < ahead ? room : ahead);
     uint64_t step = window / 4 < GRANT_STEP_BYTES ? window / 4 : GRANT_STEP_BYTES;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     if (topic->untaken_bytes < window / 2) {
