@@ -10,6 +10,7 @@
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
 from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
+from errbus.admin import Admin, Event, Tap
 from errbus._record import record, write_error_file
 from errbus._errbus import ffi as _ffi
 from errbus._errbus import lib as _lib
@@ -49,6 +50,7 @@ from errbus.errors import (
 __version__: str = _ffi.string(_lib.bus_version()).decode()
 
 __all__ = [
+    "Admin",
     "Application",
     "BrokerLost",
     "Bus",
@@ -59,6 +61,7 @@ __all__ = [
     "Dependency",
     "Ended",
     "Error",
+    "Event",
     "Fenced",
     "Full",
     "GatherFailed",
@@ -83,6 +86,7 @@ __all__ = [
     "Slot",
     "Stalled",
     "Subscription",
+    "Tap",
     "Terminated",
     "TimedOut",
     "TooBig",

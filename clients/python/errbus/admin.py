@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Operators' calls, and taps: watch and change jobs without taking part in one."""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from errbus import _wait, errors
+from errbus._bus import DISCLOSURES, _one_of, _or_null, interruptible
+from errbus._errbus import ffi, lib
+
+_STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
+_PENDING = {"deliver": 0, "replace": 1}
+
+
+def _text(chars: Any) -> str:
+    return "" if chars == ffi.NULL else str(ffi.string(chars).decode("utf-8", "replace"))
+
+
+class JobMember(NamedTuple):
+    party: str
+    incarnation: int
+    state: str
+    rank: Optional[int]  # None: it waits for a place
+
+
+class Job(NamedTuple):
+    name: str
+    state: str
+    attempt: int
+    epoch: int
+    world_size: int
+    error: Optional[errors.RemoteError]
+    members: List[JobMember]
+
+
+class StatusRow(NamedTuple):
+    kind: str  # "job", "party", "topic", "sub" or "group"
+    job: str
+    name: str
+    party: str
+    state: str
+    open: int
+    pending: int
+    next_seq: int
+    dead: int
+
+
+class Letter(NamedTuple):
+    number: int
+    topic: str
+    seq: int
+    deliveries: int
+    at: float  # seconds since the epoch, by the broker's clock
+    type: str
+    message: str
+    value: Optional[bytes]  # of Admin.dead_show() alone, as error
+    error: Optional[errors.RemoteError]
+
+
+class Event(NamedTuple):
+    id: int
+    at: float  # seconds since the epoch, by the broker's clock
+    job: str
+    name: str  # "party.lost", "slot.failed" and others: see errbus-tap(1)
+    party: str
+    incarnation: int
+    topic: str
+    seq: int
+    times: int  # how many slots or errors it stands for
+    text: str
+    error: Optional[errors.RemoteError]
+
+
+@ffi.def_extern(error=1)  # type: ignore[misc]
+def errbus_take_bytes(data: Any, count: int, arg: Any) -> int:
+    """Called by the thread that fetches, with the next bytes of an attachment."""
+    ffi.from_handle(arg).append(bytes(ffi.buffer(data, count)))
+    return 0
+
+
+def _borrowed(error: Any) -> Optional[errors.RemoteError]:
+    if error == ffi.NULL:
+        return None
+    return errors.from_handle(errors.own(lib.bus_error_ref(error)))
+
+
+class Admin:
+    """A handle on a broker: it joins no job.  job: of calls that name none."""
+
+    def __init__(
+        self,
+        endpoint: Optional[str] = None,
+        job: Optional[str] = None,
+        timeout: Optional[float] = 10,
+        is_patient: bool = False,
+    ) -> None:
+        keep: List[Any] = []
+        options = ffi.new("struct bus_admin_options *")
+        lib.shim_admin_options_init(options)
+        options.job = _or_null(job, keep)
+        options.is_patient = 1 if is_patient else 0
+        server = _or_null(endpoint, keep)
+        self._timeout_ms = _wait.to_ms(timeout)
+        self._box = [
+            interruptible(
+                lambda out, err: lib.bus_admin_open(server, options, self._timeout_ms, out, err),
+                "struct bus_admin **",
+                lib.bus_admin_close,
+                keep,
+            )
+        ]
+
+    def _ask(self, call: Callable[..., Any], *words: Any) -> None:
+        if not self._box:
+            raise errors.Closed("the handle is closed")
+        reterr = ffi.new("struct bus_error **")
+        code = call(self._box[0], *words, reterr)
+        if code != lib.BUS_OK:
+            errors.raise_code(code, reterr)
+
+    def job_create(self, job: str, **options: Any) -> None:
+        """Creates a job.  Options are those of struct bus_job_options, times in seconds without
+        _ms: min, max, join_window, join_timeout, settle, max_restarts, deadline, pending,
+        strategy, disclosure."""
+        made = ffi.new("struct bus_job_options *")
+        lib.shim_job_options_init(made)
+        words: Dict[str, Dict[str, int]] = {
+            "pending": _PENDING, "strategy": _STRATEGIES, "disclosure": DISCLOSURES
+        }
+        for name, value in options.items():
+            if name in words:
+                setattr(made, name, _one_of(words[name], value, name))
+            elif name in ("join_window", "join_timeout", "settle", "deadline"):
+                setattr(made, name + "_ms", _wait.to_ms(value))
+            elif name in ("min", "max", "max_restarts"):
+                setattr(made, name, value)
+            else:
+                raise errors.Invalid(f"a job has no option {name}")
+        self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
+
+    def job_cancel(self, job: str, why: Optional[str] = None) -> None:
+        """Ends a job: each bus of it is over, and its open slots fail as cancelled."""
+        keep: List[Any] = []
+        text = _or_null(why, keep)
+        self._ask(lib.bus_admin_job_cancel, job.encode(), text, self._timeout_ms)
+
+    def job_forget(self, job: str) -> None:
+        """Removes a job that no party is in."""
+        self._ask(lib.bus_admin_job_forget, job.encode(), self._timeout_ms)
+
+    def job(self, job: str) -> Job:
+        """A snapshot of one job."""
+        out = ffi.new("struct bus_job **")
+        self._ask(lib.bus_admin_job_get, job.encode(), self._timeout_ms, out)
+        try:
+            info = lib.bus_job_info(out[0])
+            members = []
+            for i in range(info.member_count):
+                row = lib.bus_job_member_at(out[0], i)
+                state = _text(lib.bus_state_name(row.state))
+                rank = row.rank if row.rank >= 0 else None
+                members.append(JobMember(_text(row.party), row.incarnation, state, rank))
+            return Job(
+                _text(info.name), _text(lib.bus_state_name(info.state)), info.attempt, info.epoch,
+                info.world_size, _borrowed(info.error), members,
+            )
+        finally:
+            lib.bus_job_free(out)
+
+    def status(self, job: str = "") -> List[StatusRow]:
+        """What the broker holds: of one job, or of all."""
+        out = ffi.new("struct bus_status **")
+        self._ask(lib.bus_admin_status_get, job.encode(), self._timeout_ms, out)
+        kinds = ("job", "party", "topic", "sub", "group")
+        try:
+            rows = []
+            for i in range(lib.bus_status_count(out[0])):
+                row = lib.bus_status_at(out[0], i)
+                rows.append(StatusRow(
+                    kinds[row.kind], _text(row.job), _text(row.name), _text(row.party),
+                    _text(lib.bus_state_name(row.state)), row.open, row.pending, row.next_seq,
+                    row.dead,
+                ))
+            return rows
+        finally:
+            lib.bus_status_free(out)
+
+    def dead(self, job: str, group: str) -> List[Letter]:
+        """The dead letters of a group, without their values."""
+        out = ffi.new("struct bus_dead **")
+        names = (job.encode(), group.encode())
+        self._ask(lib.bus_admin_dead_list, *names, self._timeout_ms, out)
+        return self._letters(out)
+
+    def dead_show(self, job: str, group: str, number: int) -> Letter:
+        """One letter with its value and its error."""
+        out = ffi.new("struct bus_dead **")
+        names = (job.encode(), group.encode(), number)
+        self._ask(lib.bus_admin_dead_show, *names, self._timeout_ms, out)
+        size = ffi.new("size_t *")
+        pointer = lib.bus_dead_value(out[0], size)
+        value = bytes(ffi.buffer(pointer, size[0]))
+        error = _borrowed(lib.bus_dead_error(out[0]))
+        return self._letters(out)[0]._replace(value=value, error=error)
+
+    def _letters(self, out: Any) -> List[Letter]:
+        try:
+            letters = []
+            for i in range(lib.bus_dead_count(out[0])):
+                row = lib.bus_dead_at(out[0], i)
+                letters.append(Letter(
+                    row.number, _text(row.topic), row.seq, row.deliveries, row.at_ns / 1e9,
+                    _text(row.type), _text(row.message), None, None,
+                ))
+            return letters
+        finally:
+            lib.bus_dead_free(out)
+
+    def dead_replay(self, job: str, group: str, number: Optional[int] = None) -> int:
+        """Gives a letter to its group again, or all; how many."""
+        return self._of_letters(lib.bus_admin_dead_replay, job, group, number)
+
+    def dead_drop(self, job: str, group: str, number: Optional[int] = None) -> int:
+        """Forgets a letter, or all; how many."""
+        return self._of_letters(lib.bus_admin_dead_drop, job, group, number)
+
+    def _of_letters(self, call: Any, job: str, group: str, number: Optional[int]) -> int:
+        count = ffi.new("uint64_t *")
+        which = lib.BUS_DEAD_ALL if number is None else number
+        self._ask(call, job.encode(), group.encode(), which, self._timeout_ms, count)
+        return int(count[0])
+
+    def attachment(self, job: str, error_id: str, name: str) -> bytes:
+        """One attachment of an error: the "stderr" of errbus run, for example."""
+        pieces: List[bytes] = []
+        handle = ffi.new_handle(pieces)
+        words = (job.encode(), error_id.encode(), name.encode(), self._timeout_ms)
+        self._ask(lib.bus_admin_attachment_fetch, *words, lib.errbus_take_bytes, handle)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._box:
+            lib.bus_admin_close(ffi.new("struct bus_admin **", self._box.pop()))
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_box", None):
+            self.close()
+
+
+class Tap:
+    """The events of a job, as an iterator: who joins, fails or is lost, and why.
+
+    from_id: the first event wanted; 0: the oldest kept; None: only events to come.  until_id: the
+    iterator ends behind it.
+    """
+
+    def __init__(
+        self,
+        endpoint: Optional[str] = None,
+        job: Optional[str] = None,
+        from_id: Optional[int] = None,
+        until_id: int = 0,
+        timeout: Optional[float] = 30,
+    ) -> None:
+        keep: List[Any] = []
+        options = ffi.new("struct bus_tap_options *")
+        lib.shim_tap_options_init(options)
+        options.job = _or_null(job, keep)
+        options.from_id = lib.BUS_TAP_NOW if from_id is None else from_id
+        options.until_id = until_id
+        server = _or_null(endpoint, keep)
+        ms = _wait.to_ms(timeout)
+        self._box = [
+            interruptible(
+                lambda out, err: lib.bus_tap_open(server, options, ms, out, err),
+                "struct bus_tap **",
+                lib.bus_tap_close,
+                keep,
+            )
+        ]
+
+    def next(self, timeout: Optional[float] = None) -> Event:
+        """The next event.  Raises TimedOut; Overrun, which has first and count of the ids missed;
+        Ended behind until_id."""
+        if not self._box:
+            raise errors.Closed("the tap is closed")
+        tap = self._box[0]
+        out = ffi.new("const struct bus_event **")
+        reterr = ffi.new("struct bus_error **")
+
+        def call(timeout_ms: int) -> Any:
+            if reterr[0] != ffi.NULL:
+                lib.bus_error_unref(reterr)
+            return lib.bus_tap_next(tap, timeout_ms, out, reterr)
+
+        code = _wait.in_slices(call, timeout)
+        if code == lib.BUS_EOVERRUN:
+            gap = errors.failure_of(code, errors.taken(reterr))
+            first, last = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+            lib.bus_tap_gap(tap, first, last)
+            assert isinstance(gap, errors.Overrun)
+            gap.first, gap.count = first[0], last[0] - first[0] + 1
+            raise gap
+        if code != lib.BUS_OK:
+            errors.raise_code(code, reterr)
+        event = out[0]
+        return Event(
+            lib.bus_event_id(event), lib.bus_event_at_ns(event) / 1e9,
+            _text(lib.bus_event_job(event)), _text(lib.bus_event_name(event)),
+            _text(lib.bus_event_party(event)), lib.bus_event_incarnation(event),
+            _text(lib.bus_event_topic(event)), lib.bus_event_seq(event),
+            lib.bus_event_count(event), _text(lib.bus_event_text(event)),
+            _borrowed(lib.bus_event_error(event)),
+        )
+
+    def __iter__(self) -> "Tap":
+        return self
+
+    def __next__(self) -> Event:
+        try:
+            return self.next()
+        except (errors.Ended, errors.Closed):
+            raise StopIteration from None
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while next() would not wait."""
+        return int(lib.bus_tap_fd(self._box[0]))
+
+    def close(self) -> None:
+        if self._box:
+            lib.bus_tap_close(ffi.new("struct bus_tap **", self._box.pop()))
+
+    def __enter__(self) -> "Tap":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_box", None):
+            self.close()

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Jobs with members, status, dead letters, attachments and the tap."""
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import errbus
+
+
+def test_a_created_job_has_ranks_and_barriers(broker):
+    with errbus.Admin(broker.endpoint) as admin:
+        admin.job_create("train", min=2, max=2, join_window=0)
+        with pytest.raises(errbus.Invalid, match="no option"):
+            admin.job_create("other", colour="red")
+        a, b = broker.open("a", job="train"), broker.open("b", job="train")
+        ranks = [bus.membership(timeout=10) for bus in (a, b)]
+        assert sorted(m.rank for m in ranks) == [0, 1] and ranks[0].world_size == 2
+        with pytest.raises(errbus.TimedOut):
+            a.barrier(ranks[0].epoch, 0.2)
+        other = threading.Thread(target=lambda: a.barrier(ranks[0].epoch, 10))
+        other.start()
+        b.barrier(ranks[0].epoch, 10)
+        other.join(10)
+        job = admin.job("train")
+        assert job.state == "running" and {m.party for m in job.members} == {"a", "b"}
+        admin.job_cancel("train", "enough")
+        with pytest.raises(errbus.Fenced, match="enough") as caught:
+            a.get("b/w", 0, 10)
+        assert caught.value.error.type == "errbus.job_cancelled"
+        assert a.verdict(10).type == "errbus.job_cancelled"
+        assert isinstance(a.failure, errbus.Cancelled)
+
+
+def test_status_and_dead_letters(broker):
+    master, member = broker.open("master"), broker.open("w0")
+    sub = member.subscribe("master/tasks", group="team")
+    master.publish("tasks", b"task")
+    sub.recv(5).reject(ValueError("never"), retry_after=None)
+    member.flush(5)
+    with errbus.Admin(broker.endpoint) as admin:
+        rows = admin.status()
+        assert {(r.kind, r.name) for r in rows} >= {("party", "w0"), ("group", "team")}
+        letters = admin.dead("default", "team")
+        assert [(x.number, x.topic, x.seq) for x in letters] == [(0, "master/tasks", 0)]
+        letter = admin.dead_show("default", "team", 0)
+        assert letter.value == b"task" and "never" in str(letter.error.root)
+        assert admin.dead_replay("default", "team") == 1
+        again = sub.recv(5)
+        assert bytes(again) == b"task"
+        again.ack()
+
+
+def test_a_tap_tells_who_is_lost_and_the_standard_error_is_attached(broker):
+    with errbus.Tap(broker.endpoint) as tap:
+        environment = dict(os.environ, ERRBUS_SERVER=broker.endpoint, ERRBUS_DISCLOSURE="full")
+        program = "import sys; print('trouble', file=sys.stderr); sys.exit(3)"
+        subprocess.run([os.environ["ERRBUS"], "run", "-p", "alice", "--", sys.executable, "-c",
+                        program], env=environment, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=30)
+        event = tap.next(10)
+        while event.name != "party.failed":
+            event = tap.next(10)
+        assert event.party == "alice" and event.error.exit_code == 3
+        assert "stderr" in event.error.attachments
+        with errbus.Admin(broker.endpoint) as admin:
+            assert b"trouble" in admin.attachment("default", event.error.id, "stderr")
