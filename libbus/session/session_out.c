@@ -164,7 +164,7 @@ static bool stage_next(struct session *session)
                  wants_await(&session->wants, &msg) || member_message(session, &msg) ||
                  acks_message(session, &msg) || watch_message(session, &msg) ||
                  verdict_message(session, &msg) || courier_message(session, &msg) ||
-                 waiting_message(session, &msg);
+                 (session->waiting.is_live && waiting_message(session, &msg));
         break;
     case PHASE_WAIT:
     case PHASE_OVER:

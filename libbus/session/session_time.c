@@ -134,7 +134,7 @@ static void give_up_greeting(struct session *session)
 }
 
 /* What a link needs: if it comes late, this process stood still. */
-static int64_t link_deadline_ns(const struct session *session)
+static inline int64_t link_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = lost_ns(session);
     int64_t step_ns = INT64_MAX;
@@ -191,6 +191,6 @@ void session_tick(struct session *session, int64_t now_ns)
 int64_t session_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = link_deadline_ns(session);
-    return session->phase == PHASE_UP ? earlier_ns(deadline_ns, waiting_deadline_ns(session))
-                                      : deadline_ns;
+    bool is_waiting = session->waiting.is_live && session->phase == PHASE_UP;
+    return is_waiting ? earlier_ns(deadline_ns, waiting_deadline_ns(session)) : deadline_ns;
 }

@@ -80,7 +80,7 @@ static bool is_news(const struct session *session, const struct session_blocked 
 int64_t waiting_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = INT64_MAX;
-    if (!session->waiting.is_live || is_silent(session) || session->stage_bytes > 0)
+    if (is_silent(session) || session->stage_bytes > 0)
         return INT64_MAX;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         const struct session_blocked *blocked = &session->waiting.calls[kind];
@@ -110,8 +110,6 @@ bool waiting_message(struct session *session, struct msg *out)
 {
     struct session_waiting *waiting = &session->waiting;
     bool is_any = waiting->is_due;
-    if (!waiting->is_live)
-        return false;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
         is_any |= is_news(session, &waiting->calls[kind]);
     bool is_early = waiting->has_told && !waiting->is_due &&

@@ -7,9 +7,9 @@
 
 /* With each beat: what is blocked since the last one. */
 void waiting_beat(struct session *session);
-/* The next WAITING; false: there is nothing to say. */
+/* For a session whose waiting.is_live: the next WAITING; false: there is nothing to say. */
 bool waiting_message(struct session *session, struct msg *out);
-/* When waiting_message() has something to say; INT64_MAX: not known. */
+/* The same: when waiting_message() has something to say; INT64_MAX: not known. */
 int64_t waiting_deadline_ns(const struct session *session);
 /* A new connection: a broker that was told of a call hears again. */
 void waiting_rewind(struct session *session);

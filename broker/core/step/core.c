@@ -505,7 +505,8 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     groups_deal(core);
     topic_relieve(core);
     judge_all(core);
-    waits_go_on(core);
+    if (!list_is_empty(&core->wait_walks))
+        waits_go_on(core);
     accept_all(core, event);
     tell_pump(core);
     pump_all(core);
