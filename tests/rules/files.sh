@@ -10,6 +10,9 @@ sources() {
     find schemas libbus broker clients tests bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort
 }
 
+# A rule that reads nothing finds nothing.
+[ -n "$(sources)" ] || { echo "there is no C file in $PWD"; exit 1; }
+
 # over_sources PROGRAM.awk [-v name=value...]: runs it over all C files; it fails if it reported any.
 over_sources() {
     program=$1

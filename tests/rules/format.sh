@@ -10,5 +10,4 @@ if ! command -v clang-format >/dev/null; then
 fi
 # shellcheck disable=SC2046
 set -- $(sources)
-[ $# -gt 0 ] || exit 0
 clang-format --dry-run -Werror --ferror-limit=3 "$@"

@@ -612,6 +612,20 @@ plant broker/journal/b.c 'static int move(int a)
 finds 'move is a local function of broker/io/a.c, too' names
 clean
 
+# ---- nothing to read --------------------------------------------------------------------------------
+for rule in banned walks; do
+    rm -rf "${tree:?}"/*
+    finds 'there is no C file' "$rule"
+done
+
+# ---- programs ---------------------------------------------------------------------------------------
+finds 'no program was found' programs
+plant tests/system/kept_test.c 'int a;'
+printf '| `system/kept_test.c` | what is kept |\n' >"$tree/tests/README.md"
+passes programs
+printf 'no row for `system/kept_test.c`\n' >"$tree/tests/README.md"
+finds 'no row for system/kept_test.c' programs
+
 # ---- format -----------------------------------------------------------------------------------------
 if command -v clang-format >/dev/null; then
     cp "$rules/../../.clang-format" "$tree/.clang-format"

@@ -9,6 +9,7 @@ set -eu
 
 for top in broker/core libbus; do
     [ -f "$top/README.md" ] || continue # a tree for a test of the rules has one of them
+    grep -q '^| `[a-z_]*/[a-z_]*\.c` | `' "$top/README.md" || echo "$top/README.md: names no function"
     sed -n 's/^| `\([a-z_]*\/[a-z_]*\.c\)` | \([^|]*\) |.*/\1 \2/p' "$top/README.md" |
         while read -r file names; do
             for name in $(printf '%s\n' "$names" | grep -o '`[a-z_]*()`' | tr -d '`()'); do
