@@ -105,6 +105,22 @@ Test(exit, in_a_signal_handler_ends_the_process)
     }
 }
 
+/* The library stays: its threads run, and the end of the process waits for their answers. */
+Test(exit, of_a_process_that_unloaded_the_library_leaves_its_values_behind)
+{
+    struct bus *bob = must_open("bob");
+    for (uint64_t round = 0; round < 3; round++) {
+        struct process unloader;
+        const char *const argv[] = {"test_unloader", stage.control, NULL};
+        cr_assert(process_start(&unloader, argv, NULL), "test_unloader did not start");
+        cr_expect_eq(process_wait(&unloader, SOON_MS), STATUS, "%s", process_complained(&unloader));
+        process_fini(&unloader);
+        expect_awaited(bob, "alice/w", 2 * round, "before");
+        expect_awaited(bob, "alice/w", 2 * round + 1, "after");
+    }
+    must_close(&bob);
+}
+
 /* A broker that answers nothing: what is unsaid is given up after a second, and where nothing is,
  * nothing is waited for. */
 Test(exit, has_a_bound_without_a_broker)
