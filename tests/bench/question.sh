@@ -12,12 +12,20 @@ question=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$3" --quick --json "$folder/lines" ${4:+--systems "$4"}
+[ -s "$folder/lines" ] || {
+    echo "$question: nothing was measured" >&2
+    exit 1
+}
 grep "| $question;" "$source_dir/bench/targets.table" >"$folder/all" || exit 0
 if [ -n "${4:-}" ]; then
     sed -i '/to nats/d' "$folder/all"
 fi
 awk -v table=1 -v targets="$folder/all" -f "$source_dir/tests/lib/json.awk" \
     -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
+[ -s "$folder/table" ] || {
+    echo "report.awk makes no table of it" >&2
+    exit 1
+}
 if grep 'not measured' "$folder/table" >&2; then
     exit 1
 fi

@@ -74,6 +74,7 @@ tr '\t' ' ' <"$folder/plots" >"$folder/named"
 expect "$folder/named" 'plot1 lines Throughput by size of the values, one reader values a second'
 expect "$folder/named" 'plot2 ratios Throughput by size, to that of Errbus one by one to errbus'
 expect "$folder/plot2" '16 4 0.0333333 0.1'
+[ -s "$folder/plot2.curves" ] || is_wrong=yes
 grep -qF '$' "$folder/plot2.curves" && is_wrong=yes
 expect "$folder/named" 'plot3 clusters Durability: throughput by what keeps the values, to Errbus without a journal to errbus'
 expect "$folder/plot3" '"16 B" - 0.5 0.166667 -'

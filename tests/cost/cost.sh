@@ -53,6 +53,9 @@ grep -v -e '^#' -e '^compiler' "$expected" > "$folder/rows"
 while read -r work should around; do
     # shellcheck disable=SC2086 # words for the program
     is=$(count_of "$work" $around < /dev/null)
+    if [ "$is" -le 0 ]; then
+        echo "$work was not counted" >> "$folder/wrong"
+    fi
     printf '%-8s %12s %12s  %s\n' "$work" "$should" "$is" "$around"
     echo "$work $is${around:+ }$around" >> "$folder/new"
     if [ -z "$around" ]; then
@@ -65,6 +68,10 @@ while read -r work should around; do
     fi
     case $around in slots=*)
         bytes=$(awk -v slots="${around#slots=}" '$1 == "bytes" { print int($2 / slots) }' "$folder/said")
+        if [ "${bytes:-0}" -le 0 ]; then
+            echo "$program does not say what an open slot takes" >> "$folder/wrong"
+            bytes=0
+        fi
         echo "an open slot takes $bytes bytes of the broker's memory"
         if [ "$bytes" -gt "$slot_bytes_max" ]; then
             echo "an open slot takes $bytes bytes, more than $slot_bytes_max" >> "$folder/wrong"

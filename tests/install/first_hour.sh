@@ -43,7 +43,7 @@ meets() {
 }
 
 # says STATUS TEXT... -- COMMAND...: the command ends in time, with STATUS; what it prints, on both
-# outputs, has each TEXT. Before a text, '!' means that it must not be there.
+# outputs, has each TEXT. Before a text, '!' means that it must not be there, and that something is.
 says() {
     status=$1
     shift
@@ -70,7 +70,10 @@ says() {
     printf '%s' "$list" >"$work/texts"
     while IFS= read -r text; do
         case $text in
-        !*) case $output in *"${text#!}"*) die "$1 ${2-}: said: ${text#!}" ;; esac ;;
+        !*)
+            [ -n "$output" ] || die "$1 ${2-}: said nothing"
+            case $output in *"${text#!}"*) die "$1 ${2-}: said: ${text#!}" ;; esac
+            ;;
         *) case $output in *"$text"*) ;; *) die "$1 ${2-}: did not say: $text" ;; esac ;;
         esac
     done <"$work/texts"
@@ -186,7 +189,7 @@ says 6 "belongs to another party" 'alice' -- errbus pub -p alice bob/x y
 
 meets 'a topic of one level: what was meant'
 says 2 "did you mean '+/hello'?" -- errbus sub hello
-says 0 '!hello/0' -- errbus status --all
+says 0 'alice/' '!hello/0' -- errbus status --all
 
 meets 'what is gone is told'
 seq 1 2000 | errbus pub -p carol much
@@ -260,7 +263,10 @@ until errbus status -j doomed | tr -d '\000' | head -c 100000 >"$work/doomed" &&
     sleep 0.1
 done
 says 0 -- errbus job cancel -j doomed
-wait "$started" || true
+got=0
+wait "$started" || got=$?
+[ "$got" -ne 0 ] && [ "$got" -lt 124 ] || die "eve, whose job was cancelled, ended with $got"
+appears 'cancelled' "$work/started"
 pids=
 says 0 'job was cancelled' -- errbus errors -j doomed
 

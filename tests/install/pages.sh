@@ -31,12 +31,14 @@ compare() {
     flags_of_help "$2" >"$work/in_help"
     flags_of_page "$1" >"$work/in_page"
     [ -s "$work/in_help" ] || fault "${1##*/}: its program prints no flags"
-    for flag in $(comm -23 "$work/in_help" "$work/in_page"); do
+    comm -23 "$work/in_help" "$work/in_page" >"$work/missing" # fails the test where there is no comm
+    while read -r flag; do
         fault "${1##*/}: --$flag is missing, and -h has it"
-    done
-    for flag in $(comm -13 "$work/in_help" "$work/in_page"); do
+    done <"$work/missing"
+    comm -13 "$work/in_help" "$work/in_page" >"$work/more"
+    while read -r flag; do
         fault "${1##*/}: has --$flag, and -h has not"
-    done
+    done <"$work/more"
 }
 
 "$errbus" -h | sed -nE 's/^  ([a-z]+) +(.*)/\1 \2/p' >"$work/subcommands"

@@ -74,6 +74,7 @@ called() {
     grep -q -- "^$1" "$work/calls" || die "not called: $1"
 }
 not_called() {
+    [ -f "$work/calls" ] || die "what is called is not written down"
     ! grep -q -- "^$1" "$work/calls" || die "called: $1"
 }
 said() {

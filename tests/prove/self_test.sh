@@ -49,6 +49,11 @@ grep -q 'BROKEN' "$work/report.out" || die "the report does not say that a value
 
 # One that is stopped in the middle of it, by its process or by the script that is waited for: all that it
 # started ends, nothing stays behind, and it says so.  What it harms may be frozen.
+# of_it FOLDER: the processes that have it as TMPDIR. A process that ends meanwhile makes grep fail, so
+# what counts is what it prints.
+of_it() {
+    grep -lsa "TMPDIR=$1" /proc/[0-9]*/environ || true
+}
 stopped() {
     name=$1
     shift
@@ -62,6 +67,7 @@ stopped() {
         IFS= read -r line <&3 || die "$name: it ended by itself"
         printf '%s\n' "$line" >>"$work/$name.out"
     done
+    [ -n "$(of_it "$work/$name")" ] || die "$name: its processes cannot be found"
     kill -TERM "$stopped"
     cat <&3 >>"$work/$name.out" &
     rest=$!
@@ -72,7 +78,7 @@ stopped() {
     [ "$code" -eq 143 ] || die "$name: it was stopped, and ended with $code"
     grep -q '^stopped by ' "$work/$name.out" || die "$name: it was stopped, and does not say so"
     [ -z "$(ls -A "$work/$name")" ] || die "$name: it was stopped, and left $(ls -A "$work/$name")"
-    ! grep -lsa "TMPDIR=$work/$name" /proc/[0-9]*/environ || die "$name: it was stopped, and left a process"
+    [ -z "$(of_it "$work/$name")" ] || die "$name: it was stopped, and left a process"
     wait "$rest"
 }
 stopped process "$prove" 60 --seed "${PROVE_SEED-$$}"

@@ -409,7 +409,7 @@ Test(job, ends_every_wait_for_parties_that_do_not_come)
     struct bus *alice = must_open_with(&with);
     cr_assert_eq(pthread_create(&waiter, NULL, await_place, alice), 0);
     enum bus_err err = bus_await(alice, "bob/w", 0, BUS_FOREVER, &msg, &error);
-    cr_expect_neq(err, BUS_OK);
+    expect_code(err, BUS_EFENCED);
     expect_too_few(error);
     bus_error_unref(&error);
     cr_assert_eq(pthread_join(waiter, &place_error), 0);
