@@ -270,6 +270,26 @@ appears 'cancelled' "$work/started"
 pids=
 says 0 'job was cancelled' -- errbus errors -j doomed
 
+meets 'a slip of the finger in the name of a job'
+says 2 "there is no job typo" 'default' -- errbus errors -j typo
+says 2 "there is no job typo" 'default' -- errbus status -j typo
+says 2 'cancel which job?' -- errbus job cancel
+says 0 'alice/' -- errbus status # nothing was cancelled
+
+meets 'a job that is forgotten begins anew'
+says 0 -- errbus pub -j once -p alice out 'of old'
+says 0 -- errbus job forget once
+says 2 'there is no job once' -- errbus status -j once
+says 0 -- errbus pub -j once -p alice out 'of now'
+prints 'of now' errbus sub -j once -C 1 alice/out
+
+meets 'a tunnel that has other ports, or one alone'
+data=${ready#*data=}
+data=${data%% *}
+says 0 -- errbus pub -s "$host_port,data=${data##*:}" -p tunnel grads x
+prints x errbus sub -s "$host_port,data=${data##*:}" -C 1 tunnel/grads
+within 10 5 'not its data channel at tcp://127.0.0.1:1:' -- errbus pub -s "$host_port,data=1" -W 4 -p tunnel grads y
+
 meets 'a job that nobody fills ends'
 says 0 -- errbus job create -j pair --min 2 --join-window 0.2 --join-timeout 1
 says 3 '1 of 2 parties joined' 'errbus.too_few_joined' -- errbus run -j pair -p alone -- sleep 30
