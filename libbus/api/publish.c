@@ -149,20 +149,30 @@ enum bus_err publish_topic(struct bus *bus, const char *name, uint32_t *out_topi
     return topic_of(bus, name, out_topic);
 }
 
-enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns)
+static void begin_patience(struct bus *bus, uint32_t topic, struct publish_patience *patience)
+{
+    patience->deadline_ns = api_deadline_ns(bus->options.send_timeout_ms);
+    patience->progress = session_write_progress(bus->session, topic);
+}
+
+enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patience *patience)
 {
     enum bus_err err = api_over(bus);
     if (err != BUS_OK)
         return err;
     thread_say(bus); /* a topic's number may have been asked for */
-    if (*deadline_ns == 0)
-        *deadline_ns = api_deadline_ns(bus->options.send_timeout_ms);
+    if (patience->deadline_ns == 0)
+        begin_patience(bus, topic, patience);
     bool is_blocked = false;
     blocked_begin(bus, &is_blocked, SESSION_WAIT_ROOM, NULL);
-    bool is_awake = api_wait(bus, &bus->news, &bus->waiters, *deadline_ns);
+    bool is_awake = api_wait(bus, &bus->news, &bus->waiters, patience->deadline_ns);
     blocked_end(bus, &is_blocked, SESSION_WAIT_ROOM);
     if (is_awake)
         return api_over(bus);
+    if (session_write_progress(bus->session, topic) != patience->progress) {
+        begin_patience(bus, topic, patience);
+        return api_over(bus);
+    }
     bus->is_room_wanted = true;
     api_clear_fd(bus->room_fd);
     return BUS_EFULL;
@@ -182,7 +192,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
                             size_t count, struct buffer **owned)
 {
     uint32_t topic = 0;
-    int64_t deadline_ns = 0;
+    struct publish_patience patience = {0};
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
@@ -196,7 +206,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
             err = (enum bus_err)code;
             break;
         }
-        err = publish_wait(bus, &deadline_ns);
+        err = publish_wait(bus, topic, &patience);
     }
     /* If nothing is due, the broker's answer will wake the library's thread. */
     if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))

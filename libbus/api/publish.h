@@ -15,8 +15,14 @@ enum bus_err publish_whole_name(const struct bus *bus, const char *name,
 /* Why a call that writes a value of so many bytes returned err.  Lock held. */
 enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, size_t value_bytes,
                          struct bus_error **reterr);
-/* Waits for room after a CODE_ETIMEDOUT, from the first call (deadline 0) for send_timeout_ms;
- * BUS_OK: try again.  Lock held. */
-enum bus_err publish_wait(struct bus *bus, int64_t *deadline_ns);
+/* How long a call that writes has waited. {0}: not yet. */
+struct publish_patience {
+    int64_t deadline_ns;
+    uint64_t progress; /* session_write_progress() when deadline_ns was set */
+};
+/* Waits for room after a CODE_ETIMEDOUT, for send_timeout_ms.  That time begins anew if the broker
+ * made progress meanwhile, for a long link may need longer for one value.  BUS_OK: try again.
+ * topic: as session_write_progress() takes it.  Lock held. */
+enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patience *patience);
 
 #endif

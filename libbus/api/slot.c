@@ -38,7 +38,7 @@ static void slot_free(struct bus_slot **slot)
 static enum bus_err reserve(struct bus *bus, const char *topic,
                             const struct session_reservation *promise, struct bus_slot *slot)
 {
-    int64_t deadline_ns = 0;
+    struct publish_patience patience = {0};
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = publish_topic(bus, topic, &slot->topic);
@@ -47,7 +47,7 @@ static enum bus_err reserve(struct bus *bus, const char *topic,
             session_reserve_with(bus->session, api_stamp_ns(bus), slot->topic, promise, &slot->seq);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
-        err = publish_wait(bus, &deadline_ns);
+        err = publish_wait(bus, slot->topic, &patience);
     }
     return err;
 }
@@ -261,7 +261,7 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
 {
     struct bus_slot *kept = *slot;
     struct bus *bus = kept->bus;
-    int64_t deadline_ns = 0;
+    struct publish_patience patience = {0};
     api_lock(bus);
     enum bus_err err = api_ended(bus);
     while (err == BUS_OK) {
@@ -274,7 +274,7 @@ static enum bus_err commit(struct bus_slot **slot, struct span value, struct buf
             break;
         }
         /* Slots may be settled after bus_stop() too, but then nothing waits. */
-        err = publish_wait(bus, &deadline_ns);
+        err = publish_wait(bus, kept->topic, &patience);
         if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
             err = BUS_EFULL;
     }

@@ -20,7 +20,7 @@ static enum bus_err request(struct bus *bus, const char *topic, struct span valu
 {
     uint32_t number = 0;
     uint32_t replies = 0;
-    int64_t deadline_ns = 0;
+    struct publish_patience patience = {0};
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = publish_topic(bus, topic, &number);
@@ -31,7 +31,7 @@ static enum bus_err request(struct bus *bus, const char *topic, struct span valu
                                               value, owned, deadline_ms, out_seq);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
-        err = publish_wait(bus, &deadline_ns);
+        err = publish_wait(bus, number, &patience);
     }
     return err;
 }
@@ -112,14 +112,14 @@ void bus_msg_fail(struct bus_msg **msg, const struct bus_error *error)
 static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct span value,
                           struct buffer *owned)
 {
-    int64_t deadline_ns = 0;
+    struct publish_patience patience = {0};
     enum bus_err err = api_ended(bus);
     while (err == BUS_OK) {
         enum wire_code code =
             session_task_reply(bus->session, api_stamp_ns(bus), msg->lease, value, owned);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
-        err = publish_wait(bus, &deadline_ns);
+        err = publish_wait(bus, 0, &patience);
     }
     return err;
 }

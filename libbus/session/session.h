@@ -261,6 +261,9 @@ bool session_is_answered(const struct session *session);
 /* Whether LEAVE or FAIL_PARTY was queued. */
 bool session_is_leaving(const struct session *session);
 bool session_has_room(const struct session *session); /* in the outbox, for bus_room_fd() */
+/* Changes when the broker gives credit for topic, or takes bytes that a write to it waits behind.
+ * 0: a topic of another party. */
+uint64_t session_write_progress(struct session *session, uint32_t topic);
 
 /* Takes the oldest refusal: topic (borrowed), seq, and the encoded error (the caller's); false:
  * none. The newest LIMIT_REFUSALS are kept.  session_refusals_ever() counts all, for flush. */

@@ -36,6 +36,14 @@ bool session_has_room(const struct session *session)
     return outbox_used(session) < session->options.outbox_bytes_max;
 }
 
+uint64_t session_write_progress(struct session *session, uint32_t topic)
+{
+    const struct own_topic *own = own_topics_find(&session->own, topic);
+    if (own == NULL || own->used_bytes < own->limit_bytes) /* it waits for room in the outbox */
+        return session->outbox.accepted + session->uploads.accepted;
+    return own->limit_bytes + uploads_accepted_of(&session->uploads, own->topic);
+}
+
 /* Finds a topic in which slots may be reserved.  Otherwise returns the code for the application. */
 static enum wire_code writable(struct session *session, uint32_t id, struct own_topic **out_topic)
 {

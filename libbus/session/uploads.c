@@ -147,8 +147,10 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
         return UPLOADS_BROKEN;
     uploads->under_way -= upload->sent - upload->accepted;
     uploads->unsent -= upload->value->bytes - upload->sent;
-    if (upload->accepted < bytes)
+    if (upload->accepted < bytes) {
+        uploads->accepted += bytes - upload->accepted;
         upload->accepted = bytes;
+    }
     if (upload->sent < bytes)
         upload->sent = bytes;
     uploads->under_way += upload->sent - upload->accepted;
@@ -168,6 +170,17 @@ void uploads_rewind(struct uploads *uploads)
         owner(link)->sent = 0;
         owner(link)->accepted = 0;
     }
+}
+
+uint64_t uploads_accepted_of(const struct uploads *uploads, uint32_t topic)
+{
+    uint64_t bytes = 0;
+    LIST_EACH(link, &uploads->items) {
+        const struct upload *upload = LIST_OWNER(link, struct upload, link);
+        if (upload->topic == topic)
+            bytes += upload->accepted;
+    }
+    return bytes;
 }
 
 bool uploads_reached(const struct uploads *uploads, uint64_t ordinal)
