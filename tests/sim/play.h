@@ -42,11 +42,11 @@ static inline void play_create_job(struct world *world, uint32_t host, int64_t t
     cr_assert_eq(answer.as.job_done.code, CODE_OK);
 }
 
-/* No promise was broken. */
+/* No promise was broken.  Otherwise the test ends here: other seeds would say the same. */
 static inline void play_end(struct world **world, uint64_t seed)
 {
     const char *violation = world_violation(*world);
-    cr_expect_null(violation, "seed %" PRIu64 ": %s", seed, violation);
+    cr_assert_null(violation, "seed %" PRIu64 ": %s", seed, violation);
     world_kill_all(*world);
     world_close(*world);
     world_free(world);
