@@ -13,6 +13,12 @@ import errbus.aio
 def run(call):
     return asyncio.run(asyncio.wait_for(call, 60))
 
+async def until_waiting(bus, count=1):
+    """Until so many waits of the loop are asked of the bus."""
+    while len(bus._answers._keys) < count:
+        await asyncio.sleep(0)
+
+
 
 def test_values_errors_and_subscriptions(broker):
     alice = broker.open("alice")
@@ -23,7 +29,7 @@ def test_values_errors_and_subscriptions(broker):
             assert bytes(await bob.get("alice/w", 0)) == b"0"
             later = asyncio.ensure_future(bob.get("alice/w", 1))
             again = asyncio.ensure_future(bob.get("alice/w", 1))
-            await asyncio.sleep(0.05)
+            await until_waiting(bob)
             assert not later.done()
             alice.slot("w").fail(ValueError("one"))
             errors = await asyncio.gather(later, again, return_exceptions=True)
@@ -54,7 +60,7 @@ def test_values_errors_and_subscriptions(broker):
 
             @bob.worker("alice/tasks", group="team")
             async def echo(task):
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # another coroutine may run meanwhile
                 return bytes(task) + b"!"
 
             reply = await asyncio.get_running_loop().run_in_executor(
@@ -94,13 +100,13 @@ def test_a_cancelled_wait_leaves_nothing_that_wakes_the_loop(broker):
         async with errbus.aio.open(broker.endpoint, party="bob") as bob:
             wait = asyncio.ensure_future(bob.get("alice/w", 0))
             other = asyncio.ensure_future(bob.get("alice/other", 0))
-            await asyncio.sleep(0.05)
+            await until_waiting(bob, 2)
             wait.cancel()
             await asyncio.sleep(0)
             alice.publish("w", b"x")
             alice.flush(5)
             start = time.process_time()
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.3)  # time in which a loop that spins would burn as much
             assert time.process_time() - start < 0.2, "it does not spin"
             alice.publish("other", b"y")
             assert bytes(await other) == b"y"
@@ -112,7 +118,7 @@ def test_closing_ends_what_waits(broker):
     async def main():
         bob = await errbus.aio.open(broker.endpoint, party="bob")
         wait = asyncio.ensure_future(bob.get("alice/w", 0))
-        await asyncio.sleep(0.05)
+        await until_waiting(bob)
         await bob.close()
         with pytest.raises(errbus.Closed):
             await wait
@@ -128,7 +134,7 @@ def test_a_cancelled_task_fails_its_slot_as_cancelled(broker):
                     await bob.get("zoe/w", 0)
 
             task = asyncio.ensure_future(work())
-            await asyncio.sleep(0.05)
+            await until_waiting(bob)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
