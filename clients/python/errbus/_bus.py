@@ -16,7 +16,6 @@ from typing import (
     List,
     NamedTuple,
     Optional,
-    Sequence,
     Tuple,
     Type,
     Union,
@@ -53,10 +52,22 @@ class Run(NamedTuple):
 class Gathered:
     """What Bus.gather() got, by slot: values, errors, and the slots that are not settled."""
 
-    def __init__(self, slots: Sequence[Tuple[str, int]]) -> None:
+    def __init__(self, slots: Slots, need: Optional[int], enough: Optional[int]) -> None:
         self.slots: List[Tuple[str, int]] = list(slots)
         self.values: Dict[Tuple[str, int], memoryview] = {}
         self.errors: Dict[Tuple[str, int], errors.RemoteError] = {}
+        count = len(self.slots)
+        least = need if need is not None else enough if enough is not None else count
+        if not 0 <= least <= count or not 0 <= (enough or 0) <= count:
+            raise errors.Invalid(f"of {count} slots, {least} cannot be needed")
+        self._enough = count if enough is None else enough
+        self._errors_max = count - least
+
+    def _has_enough(self) -> bool:
+        return len(self.values) >= self._enough
+
+    def _has_failed(self) -> bool:
+        return len(self.errors) > self._errors_max
 
     @property
     def missing(self) -> List[Tuple[str, int]]:
@@ -351,37 +362,32 @@ class Bus:
         all.  enough: with so many values it returns at once; None: it waits for all.  The exception,
         and TimedOut, have .gathered.
         """
-        wanted = list(slots)
-        gathered = Gathered(wanted)
-        count = len(wanted)
-        least = need if need is not None else enough if enough is not None else count
-        if not 0 <= least <= count or not 0 <= (enough or 0) <= count:
-            raise errors.Invalid(f"of {count} slots, {least} cannot be needed")
+        gathered = Gathered(slots, need, enough)
+        count = len(gathered.slots)
         keep: List[Any] = []
         wants = ffi.new("struct bus_want[]", max(1, count))
-        for i, (topic, seq) in enumerate(wanted):
+        for i, (topic, seq) in enumerate(gathered.slots):
             wants[i].topic = _or_null(topic, keep)
             wants[i].seq = seq
-        values_enough = count if enough is None else enough
         try:
             self._wait_for(
                 lambda bus, ms, err: lib.bus_gather(
-                    bus, wants, count, values_enough, count - least, ms, err
+                    bus, wants, count, gathered._enough, gathered._errors_max, ms, err
                 ),
                 timeout,
             )
         except errors.Error as error:
-            self._settle(wanted, wants, gathered)
+            self._settle(wants, gathered)
             error.gathered = gathered  # type: ignore[attr-defined]
             raise
         except BaseException:
             lib.bus_wants_free(wants, count)
             raise
-        self._settle(wanted, wants, gathered)
+        self._settle(wants, gathered)
         return gathered
 
-    def _settle(self, wanted: List[Tuple[str, int]], wants: Any, gathered: Gathered) -> None:
-        for i, slot in enumerate(wanted):
+    def _settle(self, wants: Any, gathered: Gathered) -> None:
+        for i, slot in enumerate(gathered.slots):
             if wants[i].msg != ffi.NULL:
                 gathered.values[slot] = value_of(ffi.gc(wants[i].msg, lib.shim_msg_free))
             elif wants[i].error != ffi.NULL:

@@ -2,18 +2,16 @@
 """Operators' calls, and taps: watch and change jobs without taking part in one."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from errbus import _wait, errors
 from errbus._bus import DISCLOSURES, _one_of, _or_null, interruptible
 from errbus._errbus import ffi, lib
+from errbus.errors import _text
 
 _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
 _PENDING = {"deliver": 0, "replace": 1}
-
-
-def _text(chars: Any) -> str:
-    return "" if chars == ffi.NULL else str(ffi.string(chars).decode("utf-8", "replace"))
+_Self = TypeVar("_Self", bound="_Handle")
 
 
 class JobMember(NamedTuple):
@@ -84,8 +82,41 @@ def _borrowed(error: Any) -> Optional[errors.RemoteError]:
     return errors.from_handle(errors.own(lib.bus_error_ref(error)))
 
 
-class Admin:
+class _Handle:
+    """A pointer of the library, from its opening call to its closing one."""
+
+    _kind: str  # a pointer to the handle, as C writes it
+    _closing: Callable[[Any], Any]
+
+    def __init__(self, opening: Callable[[Any, Any], Any], keep: List[Any]) -> None:
+        self._box = [interruptible(opening, self._kind, self._closing, keep)]
+
+    def _pointer(self) -> Any:
+        if not self._box:
+            raise errors.Closed("the handle is closed")
+        return self._box[0]
+
+    def close(self) -> None:
+        """Closes the connections.  Twice is once."""
+        if self._box:
+            self._closing(ffi.new(self._kind, self._box.pop()))
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_box", None):
+            self.close()
+
+
+class Admin(_Handle):
     """A handle on a broker: it joins no job.  job: of calls that name none."""
+
+    _kind = "struct bus_admin **"
+    _closing = staticmethod(lib.bus_admin_close)
 
     def __init__(
         self,
@@ -101,20 +132,13 @@ class Admin:
         options.is_patient = 1 if is_patient else 0
         server = _or_null(endpoint, keep)
         self._timeout_ms = _wait.to_ms(timeout)
-        self._box = [
-            interruptible(
-                lambda out, err: lib.bus_admin_open(server, options, self._timeout_ms, out, err),
-                "struct bus_admin **",
-                lib.bus_admin_close,
-                keep,
-            )
-        ]
+        super().__init__(
+            lambda out, err: lib.bus_admin_open(server, options, self._timeout_ms, out, err), keep
+        )
 
     def _ask(self, call: Callable[..., Any], *words: Any) -> None:
-        if not self._box:
-            raise errors.Closed("the handle is closed")
         reterr = ffi.new("struct bus_error **")
-        code = call(self._box[0], *words, reterr)
+        code = call(self._pointer(), *words, reterr)
         if code != lib.BUS_OK:
             errors.raise_code(code, reterr)
 
@@ -238,28 +262,16 @@ class Admin:
         self._ask(lib.bus_admin_attachment_fetch, *words, lib.errbus_take_bytes, handle)
         return b"".join(pieces)
 
-    def close(self) -> None:
-        """Closes the connections."""
-        if self._box:
-            lib.bus_admin_close(ffi.new("struct bus_admin **", self._box.pop()))
 
-    def __enter__(self) -> "Admin":
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_box", None):
-            self.close()
-
-
-class Tap:
+class Tap(_Handle):
     """The events of a job, as an iterator: who joins, fails or is lost, and why.
 
     from_id: the first event wanted; 0: the oldest kept; None: only events to come.  until_id: the
     iterator ends behind it.
     """
+
+    _kind = "struct bus_tap **"
+    _closing = staticmethod(lib.bus_tap_close)
 
     def __init__(
         self,
@@ -277,21 +289,14 @@ class Tap:
         options.until_id = until_id
         server = _or_null(endpoint, keep)
         ms = _wait.to_ms(timeout)
-        self._box = [
-            interruptible(
-                lambda out, err: lib.bus_tap_open(server, options, ms, out, err),
-                "struct bus_tap **",
-                lib.bus_tap_close,
-                keep,
-            )
-        ]
+        super().__init__(
+            lambda out, err: lib.bus_tap_open(server, options, ms, out, err), keep
+        )
 
     def next(self, timeout: Optional[float] = None) -> Event:
         """The next event.  Raises TimedOut; Overrun, which has first and count of the ids missed;
         Ended behind until_id."""
-        if not self._box:
-            raise errors.Closed("the tap is closed")
-        tap = self._box[0]
+        tap = self._pointer()
         out = ffi.new("const struct bus_event **")
         reterr = ffi.new("struct bus_error **")
 
@@ -331,18 +336,4 @@ class Tap:
 
     def fileno(self) -> int:
         """A descriptor that is readable while next() would not wait."""
-        return int(lib.bus_tap_fd(self._box[0]))
-
-    def close(self) -> None:
-        if self._box:
-            lib.bus_tap_close(ffi.new("struct bus_tap **", self._box.pop()))
-
-    def __enter__(self) -> "Tap":
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_box", None):
-            self.close()
+        return int(lib.bus_tap_fd(self._pointer()))

@@ -318,24 +318,18 @@ class Bus:
         timeout: Optional[float] = None,
     ) -> Gathered:
         """As errbus.Bus.gather()."""
-        wanted = list(slots)
-        gathered = Gathered(wanted)
-        count = len(wanted)
-        least = need if need is not None else enough if enough is not None else count
-        if not 0 <= least <= count or not 0 <= (enough or 0) <= count:
-            raise errors.Invalid(f"of {count} slots, {least} cannot be needed")
-        stop = count if enough is None else enough
-        tasks = {asyncio.ensure_future(self.get(*slot)): slot for slot in wanted}
+        gathered = Gathered(slots, need, enough)
+        tasks = {asyncio.ensure_future(self.get(*slot)): slot for slot in gathered.slots}
         end = None if timeout is None else time.monotonic() + timeout
         pending = set(tasks)
         try:
-            while pending and len(gathered.values) < stop and len(gathered.errors) <= count - least:
+            while pending and not gathered._has_enough() and not gathered._has_failed():
                 left = None if end is None else max(0.0, end - time.monotonic())
                 done, pending = await asyncio.wait(
                     pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not done:
-                    late = errors.TimedOut(f"{len(pending)} of {count} slots are not settled")
+                    late = errors.TimedOut(f"{len(pending)} of {len(tasks)} slots are not settled")
                     late.gathered = gathered  # type: ignore[attr-defined]
                     raise late
                 for task in done:
@@ -351,8 +345,8 @@ class Bus:
                 task.cancel()
             if pending:
                 await asyncio.wait(pending)
-        if len(gathered.values) < stop and len(gathered.errors) > count - least:
-            raise _gather_failed(gathered, count, count - least)
+        if gathered._has_failed() and not gathered._has_enough():
+            raise _gather_failed(gathered)
         return gathered
 
     def slot(self, topic: str, **options: Any) -> Slot:
@@ -455,8 +449,9 @@ class Bus:
         await _in_executor(lambda: self.sync.__exit__(kind, error, trace))
 
 
-def _gather_failed(gathered: Gathered, count: int, allowed: int) -> errors.GatherFailed:
+def _gather_failed(gathered: Gathered) -> errors.GatherFailed:
     failed = list(gathered.errors.values())
+    count, allowed = len(gathered.slots), gathered._errors_max
     text = f"{len(failed)} of {count} awaited slots failed, and {allowed} may"
     handle = errors.own(lib.shim_error_new(b"errbus.gather", ffi.NULL, text.encode()))
     for error in failed:

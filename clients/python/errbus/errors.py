@@ -18,7 +18,6 @@ _CAUSES_DEEP = 32  # of a local exception, so many causes below each other are t
 class Error(Exception):
     """The base of all that this package raises."""
 
-    __module__ = "errbus"
     #: the error object of the bus that came along, or None
     error: Optional["RemoteError"] = None
 
@@ -26,49 +25,34 @@ class Error(Exception):
 class Invalid(Error, ValueError):
     """An argument breaks its contract; nothing changed."""
 
-    __module__ = "errbus"
-
 
 class OutOfMemory(Error, MemoryError):
     """No memory or no descriptors; nothing changed."""
-
-    __module__ = "errbus"
 
 
 class TimedOut(Error, TimeoutError):
     """The time that the caller gave is up; nothing is lost: call again."""
 
-    __module__ = "errbus"
-
 
 class Full(Error):
     """A limit is reached; nothing changed."""
-
-    __module__ = "errbus"
 
 
 class TooBig(Error):
     """The value is larger than was reserved, or than is allowed; nothing changed."""
 
-    __module__ = "errbus"
-
 
 class Protocol(Error):
     """The other side speaks no common version, or breaks the protocol."""
-
-    __module__ = "errbus"
 
 
 class Lost(Error, ConnectionError):
     """The broker was out of reach for too long."""
 
-    __module__ = "errbus"
-
 
 class Overrun(Error):
     """Slots are missing here: count of them, from first on, in topic."""
 
-    __module__ = "errbus"
     topic: str = ""
     first: int = 0
     count: int = 0
@@ -77,31 +61,21 @@ class Overrun(Error):
 class Settled(Error):
     """The slot is already settled in another way; the first outcome stands."""
 
-    __module__ = "errbus"
-
 
 class Fenced(Error):
     """This incarnation is over: it was declared lost, or its job failed or was cancelled."""
-
-    __module__ = "errbus"
 
 
 class Denied(Error, PermissionError):
     """This party may not do that."""
 
-    __module__ = "errbus"
-
 
 class Closed(Error):
     """The bus was stopped or closed, or this is a forked child."""
 
-    __module__ = "errbus"
-
 
 class Ended(Error):
     """This party, or the writer, completed or left, and owes nothing."""
-
-    __module__ = "errbus"
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
@@ -128,7 +102,6 @@ class RemoteError(Error):
     cause: Python prints the root first.  What is not known is "", None or 0.
     """
 
-    __module__ = "errbus"
     id: str  # "job/party/incarnation/n": one failure has one id everywhere
     kind: str
     type: str  # a dotted name, for programs
@@ -240,91 +213,67 @@ def _unpickle(rows: List[Dict[str, Any]]) -> RemoteError:
     return made[-1]
 
 
-
 class Application(RemoteError):
     """The party reported a failure of its own."""
-
-    __module__ = "errbus"
 
 
 class PartyLost(RemoteError):
     """The connection of the party closed and did not come back, or the party fell silent."""
 
-    __module__ = "errbus"
-
 
 class PartyLeft(RemoteError):
     """The party left, and still owed this slot."""
-
-    __module__ = "errbus"
 
 
 class Deadline(RemoteError):
     """The time of the slot was up.  (The caller's own time: TimedOut.)"""
 
-    __module__ = "errbus"
-
 
 class Dependency(RemoteError):
     """A slot that it needs failed."""
-
-    __module__ = "errbus"
 
 
 class Rejected(RemoteError):
     """The broker refused it: too large, over a limit, not allowed, or too late."""
 
-    __module__ = "errbus"
-
 
 class WorkerLost(RemoteError):
     """The worker that held the request was lost."""
-
-    __module__ = "errbus"
 
 
 class Cancelled(RemoteError):
     """Retracted, skipped by its writer, or part of an older attempt."""
 
-    __module__ = "errbus"
-
 
 class Terminated(RemoteError):
     """The party was told to stop."""
-
-    __module__ = "errbus"
 
 
 class Stalled(RemoteError):
     """The party sends heartbeats, and breaks its promise of progress."""
 
-    __module__ = "errbus"
-
 
 class BrokerLost(RemoteError):
     """The broker is gone."""
-
-    __module__ = "errbus"
 
 
 class Local(RemoteError):
     """The error arose in this process, and was not sent."""
 
-    __module__ = "errbus"
-
 
 class GatherFailed(RemoteError):
     """Too many slots of a gathering failed; causes are their errors."""
 
-    __module__ = "errbus"
     gathered: Any = None  # of Bus.gather(): what arrived
 
 
 class Notice(RemoteError):
     """No failure: something that this party may want to know.  It is never raised."""
 
-    __module__ = "errbus"
 
+for _class in [one for one in vars().values() if isinstance(one, type)]:
+    if issubclass(_class, Error):
+        _class.__module__ = "errbus"  # in tracebacks and pickles: where programs import it from
 
 KINDS: Dict[str, Type[RemoteError]] = {
     "application": Application,
