@@ -32,6 +32,13 @@ void stage_open(void)
     stage_open_with(NULL);
 }
 
+void stage_open_small(void)
+{
+    static const char *const small[] = {
+        "--topic-window", "1M", "--topic-keep", "0", "--test-like-errors", "1000000", NULL};
+    stage_open_with(small);
+}
+
 void stage_open_with_relay(struct relay *relay)
 {
     cr_assert(relay_open(relay));

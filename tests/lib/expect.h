@@ -4,6 +4,7 @@
 #ifndef TESTS_LIB_EXPECT_H
 #define TESTS_LIB_EXPECT_H
 
+#include "libbus/base/limits.h"
 #include "tests/lib/broker.h"
 #include "tests/lib/folder.h"
 
@@ -27,6 +28,11 @@ extern struct broker stage;
 void stage_open(void);
 /* The same with options, for a test that has closed the stage or has none. */
 void stage_open_with(const char *const *more);
+/* The same with small windows of topics, where nothing is kept for readers that come late. */
+void stage_open_small(void);
+/* More than one topic of that broker, and one reader that takes nothing, can have at a time.  The
+ * window of a topic grows with its links, and a busy machine looks like a long link. */
+#define SMALL_STAGE_BYTES_MAX ((LIMIT_TOPIC_WINDOW_TIMES + 1) * (size_t)1024 * 1024)
 /* The same with a relay that carries all data. */
 void stage_open_with_relay(struct relay *relay);
 void stage_close(void);

@@ -461,9 +461,7 @@ Test(cli, ends_pub_when_all_is_acknowledged_and_not_before)
 /* ---- readers that fall behind ---------------------------------------------------------------- */
 
 #define BLOCK_BYTES ((size_t)64 * 1024)
-#define BLOCKS 100 /* six times the window */
-
-static const char *const small_window[] = {"--topic-window", "1M", "--topic-keep", "0", NULL};
+#define BLOCKS (2 * SMALL_STAGE_BYTES_MAX / BLOCK_BYTES)
 
 /* Publishes blocks while the reader, whose subscription has this name, is frozen, and then "last";
  * how many blocks there was room for. */
@@ -522,7 +520,7 @@ Test(cli, reports_gaps_rather_than_hold_the_job_back)
 {
     struct process sub;
     stage_close();
-    stage_open_with(small_window);
+    stage_open_small();
     start(&sub, "sub", "--json", "alice/w", NULL);
     cr_expect_eq(publish_to_frozen(&sub, "alice/w"), BLOCKS);
     cr_expect_gt(expect_all_told(&sub, BLOCKS), 0);
@@ -583,7 +581,7 @@ Test(cli, holds_the_job_back_where_it_is_told_to)
     for (size_t i = 0; i < 2; i++) {
         struct process sub;
         stage_close();
-        stage_open_with(small_window);
+        stage_open_small();
         start(&sub, "sub", "alice/w", flags[i][0], flags[i][1], flags[i][2], flags[i][3], NULL);
         uint64_t count = publish_to_frozen(&sub, i == 0 ? "alice/w" : "all");
         cr_expect_lt(count, BLOCKS);
