@@ -235,6 +235,21 @@ Test(core_tell, keeps_as_many_bytes_of_events_as_it_may)
     }
 }
 
+/* A tap from now on of a job whose only party left. */
+static void tap_used(conn_id conn)
+{
+    join(1);
+    leave(1, 0);
+    tap(conn);
+    logged[0] = '\0';
+}
+
+/* The tap took so many events that were told since it began. */
+static void tap_take(conn_id conn, uint64_t count)
+{
+    message(conn, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = event_next - 1 + count});
+}
+
 /* ---- who breaks the protocol ----------------------------------------------------------------- */
 
 static void intrude(conn_id conn)
@@ -258,7 +273,7 @@ static uint64_t count_told(uint32_t *out_events)
 Test(core_tell, tells_of_the_first_newcomer_at_once_and_counts_the_others)
 {
     uint32_t events;
-    tap(2);
+    tap_used(2);
     intrude(40);
     EXPECT("40 dropped\n2 < refused /0 #0 x1\n");
     for (conn_id conn = 41; conn < 48; conn++)
@@ -280,7 +295,7 @@ Test(core_tell, keeps_a_flood_of_newcomers_from_pushing_out_events)
     enum { HOURS = 24, A_SECOND = 10 };
     uint32_t events_all = 0;
     uint64_t told = 0;
-    tap(2);
+    tap_used(2);
     for (int i = 0; i < HOURS * 3600; i++) {
         uint32_t events;
         beat(2);
@@ -289,7 +304,7 @@ Test(core_tell, keeps_a_flood_of_newcomers_from_pushing_out_events)
         pass_ms(1000);
         told += count_told(&events);
         events_all += events;
-        message(2, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = events_all});
+        tap_take(2, events_all);
         forget();
     }
     cr_expect_leq(events_all, HOURS * 60 + 10);
@@ -384,10 +399,9 @@ static void hear_journal(enum journal_health health)
 
 Test(core_tell, tells_all_jobs_of_the_journal_and_logs_nothing)
 {
-    tap(5);
+    tap_used(5);
     job_name = "another";
-    tap(3);
-    forget();
+    tap_used(3);
     hear_journal(HEALTH_FULL);
     EXPECT("5 < journal.full /0 #0 x0\n3 < journal.full /0 #0 x0\n");
     cr_expect_str_empty(logged);
@@ -406,21 +420,22 @@ Test(core_tell, tells_all_jobs_of_the_journal_and_logs_nothing)
 Test(core_tell, tells_a_job_that_begins_of_the_journal_if_it_is_not_well)
 {
     hear_journal(HEALTH_FULL);
+    join(1);
     observe_from(5, 1);
-    EXPECT("5 < journal.full /0 #0 x0\n");
+    EXPECT("5 < journal.full /0 #0 x0\n5 < party.joined alice/1 #0 x0\n");
     pass_ms(LIMIT_COMPLAINTS_MS_MIN);
     hear_journal(HEALTH_WELL);
     EXPECT("5 < journal.well /0 #0 x0\n");
     job_name = "another";
+    join(2);
     observe_from(3, 1);
-    EXPECT("");
+    EXPECT("3 < party.joined bob/1 #0 x0\n");
 }
 
 /* Within the pause nothing is told; behind it, how it is, if that is not what was told last. */
 Test(core_tell, tells_of_a_journal_that_changes_soon_after_when_the_pause_is_over)
 {
-    tap(5);
-    forget();
+    tap_used(5);
     hear_journal(HEALTH_FULL);
     forget();
     hear_journal(HEALTH_WELL);
@@ -448,14 +463,13 @@ Test(core_tell, keeps_a_restless_journal_from_pushing_out_events)
 {
     enum { MINUTES = 60 };
     uint32_t count = 0;
-    tap(5);
-    forget();
+    tap_used(5);
     for (int i = 0; i < MINUTES * 600; i++) {
         beat(5);
         hear_journal(i % 2 == 0 ? HEALTH_FULL : HEALTH_WELL);
         pass_ms(100);
         count += count_said("5 < journal.");
-        message(5, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = count});
+        tap_take(5, count);
         forget();
     }
     cr_expect_geq(count, 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_test.c -- the broker's core in conversations, read as transcripts; see core_driver.h. */
+#include "broker/core/model.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core, .init = init, .fini = fini);
@@ -1250,22 +1251,127 @@ Test(core, keeps_no_job_for_an_observer_that_has_none)
     EXPECT("3 < status_end\n");
 }
 
-/* Where an observer had to have a job, a question made one, or was refused for want of room. */
+/* ---- observers of jobs that do not exist ----------------------------------------------------- */
+
+/* The broker has this one session, and nothing of a job. */
+static void expect_no_job(conn_id asker)
+{
+    forget();
+    ask_status(asker);
+    EXPECT_OF("%u < status_end\n", asker);
+    cr_expect_eq(core_job_count(core), 0);
+    cr_expect_eq(core_session_count(core), 1);
+    cr_expect_eq(journal_count, 0, "no fact was told");
+    closed(asker);
+    take_census();
+}
+
+Test(core, makes_no_job_for_an_observer)
+{
+    observe(3, "job");
+    cr_expect_eq(event_next, 1, "the first event of a job is 1");
+    cr_expect_eq(welcomed.attempt, 0);
+    cr_expect_eq(core_job_count(core), 0);
+    EXPECT("3 < welcome incarnation 0\n");
+    expect_no_job(3);
+}
+
+Test(core, makes_no_job_for_a_tap)
+{
+    tap(3);
+    message(3, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 0});
+    tap_from(3, 7, 10); /* it taps anew */
+    cr_expect_eq(core_job_count(core), 0);
+    observe(4, "another");
+    closed(3);
+    expect_no_job(4);
+}
+
+Test(core, tells_a_tap_of_the_job_that_comes)
+{
+    tap(5); /* from now on */
+    observe(6, "job");
+    tap_from(6, 3, 1000); /* an earlier job of this name had told it two events */
+    observe(7, "job");    /* it taps later */
+    observe(8, "another");
+    tap_from(8, 1, 1000);
+    say_hello(1);
+    EXPECT("1 < welcome incarnation 1\n"
+           "5 < party.joined alice/1 #0 x0\n6 < party.joined alice/1 #0 x0\n");
+    tap_from(7, 1, 1000);
+    EXPECT("7 < party.joined alice/1 #0 x0\n");
+    say_hello(2);
+    EXPECT("2 < welcome incarnation 1\n5 < party.joined bob/1 #0 x0\n"
+           "6 < party.joined bob/1 #0 x0\n7 < party.joined bob/1 #0 x0\n");
+}
+
+Test(core, tells_a_tap_of_the_job_that_is_created)
+{
+    tap(5);
+    ask_from(6);
+    create_job(6, a_job(2, 2));
+    EXPECT("6 < done 0 \n5 < job.created /0 #0 x0\n");
+}
+
+/* The window of a tap counts from the first event. */
+Test(core, tells_a_tap_that_waited_no_more_than_its_window)
+{
+    observe(5, "job");
+    tap_from(5, 1, 1);
+    say_hello(1);
+    say_hello(2);
+    keep_lines("party.joined", "party.joined");
+    EXPECT("5 < party.joined alice/1 #0 x0\n");
+    message(5, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
+    EXPECT("5 < party.joined bob/1 #0 x0\n");
+}
+
+Test(core, refuses_a_tap_that_takes_what_it_was_not_sent)
+{
+    observe(5, "job");
+    tap_from(5, 1, 10);
+    message(5, (struct msg){.type = MSG_TAP_TAKEN, .as.tap_taken.id = 1});
+    EXPECT("5 dropped\n");
+}
+
+/* A job is kept by those who tap it, whenever they came. */
+Test(core, keeps_a_job_for_the_tap_that_waited_for_it)
+{
+    tap(5);
+    join(1);
+    leave(1, 0);
+    pass_ms(1500); /* beyond the job's linger, within the observers' silence */
+    cr_expect_eq(core_job_count(core), 1);
+    closed(5);
+    pass_ms(1500);
+    cr_expect_eq(core_job_count(core), 0);
+}
+
+Test(core, leaves_no_job_of_a_party_that_could_not_join)
+{
+    tap(5);
+    uint32_t room = core->sessions.used_max;
+    core->sessions.used_max = core->sessions.used;
+    say_hello(1);
+    EXPECT("1 < refused 4 errbus.full\n1 dropped\n");
+    core->sessions.used_max = room;
+    cr_expect_eq(core_job_count(core), 0);
+    say_hello(1);
+    EXPECT("1 < welcome incarnation 1\n5 < party.joined alice/1 #0 x0\n");
+}
+
+/* It asks of others; there need be no room for one of its own. */
 Test(core, answers_an_observer_when_there_is_no_room_for_a_job)
 {
     join(1);
-    for (uint32_t i = 1; i < LIMIT_JOBS; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "job%u", i);
-        observe(20, name);
-        closed(20); /* the job lingers */
-    }
-    forget();
+    core->jobs.used_max = core->jobs.used;
+    job_name = "other";
+    say_hello(2);
+    EXPECT("2 < refused 4 errbus.full\n2 dropped\n");
     observe(3, "other");
-    EXPECT("3 < refused 4 errbus.full\n3 dropped\n");
-    observe(3, "");
     ask_status(3);
     EXPECT("3 < welcome incarnation 0\n3 < status_row\n3 < status_row\n3 < status_end\n");
+    job_name = "job";
 }
 
 Test(core, limits_open_slots)

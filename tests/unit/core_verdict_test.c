@@ -682,7 +682,7 @@ Test(core_verdict, says_how_a_job_fares)
 {
     observe_long(9);
     cr_expect_eq(outlook_of("another"), NO_JOB);
-    cr_expect_eq(outlook_of("job"), NO_JOB, "only an observer has named it");
+    cr_expect_eq(outlook_of("job"), NO_JOB, "an observer makes no job");
     join(1);
     join(2);
     cr_expect_eq(outlook_of("job"), GOES_ON);

@@ -80,7 +80,9 @@ static void welcome(struct core *core, struct session *session, const struct msg
     msg->value_bytes_max = core->options.value_bytes_max;
     msg->broker_ns = core->now_ns;
     msg->connection = session->control;
-    msg->event_next = session->job != NULL ? session->job->event_next : 0;
+    msg->event_next = session->job != NULL          ? session->job->event_next
+                      : session->job_name.bytes > 0 ? 1
+                                                    : 0;
     msg->durability = core->options.durability;
     msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
@@ -321,6 +323,23 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     go_on(core, conn, session, hello);
 }
 
+/* An observer makes no job.  It keeps the name of a job that does not exist yet. */
+static void observe(struct core *core, conn_id conn, const struct msg_hello *hello)
+{
+    struct job *job = job_known(core, hello->job);
+    struct span name = SPAN_NONE;
+    bool is_kept = job != NULL || span_keep(core, hello->job, &name);
+    struct session *observer = is_kept ? session_new(core, job, hello, conn) : NULL;
+    if (observer == NULL) {
+        span_drop(core, &name);
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
+               "the broker has no room for another session");
+        return;
+    }
+    observer->job_name = name;
+    welcome(core, observer, hello, false);
+}
+
 /* The broker is stopping.  A client that got BYE tries again at once.  If it were welcomed, it
  * would take the end of the broker for a crash. */
 static void send_away(struct core *core, conn_id conn)
@@ -356,21 +375,18 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
         speak(core, conn, hello);
         return;
     }
-    struct job *job = hello->job.bytes > 0 ? job_get(core, hello->job) : NULL;
-    if (job == NULL && hello->job.bytes > 0) {
+    if (hello->role == HELLO_OBSERVER) {
+        observe(core, conn, hello);
+        return;
+    }
+    struct job *job = job_get(core, hello->job);
+    if (job == NULL) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
         return;
     }
-    if (hello->role != HELLO_OBSERVER) {
-        join(core, conn, hello, job);
-        return;
-    }
-    struct session *observer = session_new(core, job, hello, conn);
-    if (observer != NULL)
-        welcome(core, observer, hello, false);
-    else
-        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
-               "the broker has no room for another session");
+    join(core, conn, hello, job);
+    if (!job_drop_unused(core, job))
+        session_take_taps(core, job);
 }
 
 /* Both channels stand: frames flow, and what may be lost with the last connection is sent again. */

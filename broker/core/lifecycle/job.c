@@ -98,12 +98,18 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     return job;
 }
 
-struct job *job_get(struct core *core, struct span name)
+struct job *job_known(const struct core *core, struct span name)
 {
     uint32_t id;
-    if (name_map_get(&core->job_names, name, &id))
-        return pool_find(&core->jobs, id);
-    struct job *job = job_make(core, 0, name);
+    return name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
+}
+
+struct job *job_get(struct core *core, struct span name)
+{
+    struct job *job = job_known(core, name);
+    if (job != NULL)
+        return job;
+    job = job_make(core, 0, name);
     if (job != NULL && core->journal.health != HEALTH_WELL)
         tell_journal_to(core, job);
     return job;
@@ -161,6 +167,15 @@ void job_end(struct core *core, struct job *job)
     core->is_noting = false; /* all in it goes with it */
     job_free(core, job);
     core->is_noting = was_noting;
+}
+
+/* Such a job was never held, so no linger time has begun. */
+bool job_drop_unused(struct core *core, struct job *job)
+{
+    if (job->session_count > 0 || job->linger.place > 0)
+        return false;
+    job_end(core, job);
+    return true;
 }
 
 void job_linger(struct core *core, struct job *job)

@@ -5,7 +5,9 @@
 
 #include "broker/core/model.h"
 
-/* The job of this name, made if it is new; NULL: no room. */
+/* The job of this name, or NULL. */
+struct job *job_known(const struct core *core, struct span name);
+/* ... made if it is new; NULL: no room. */
 struct job *job_get(struct core *core, struct span name);
 /* id 0: any.  NULL: no memory. */
 struct job *job_make(struct core *core, uint32_t id, struct span name);
@@ -17,6 +19,8 @@ void job_release(struct core *core, struct job *job);
 void job_keep(struct core *core, struct job *job);
 /* A job without sessions goes, with all that is in it. */
 void job_end(struct core *core, struct job *job);
+/* Ends a job that was made for a party which could not join it; false: it is used. */
+bool job_drop_unused(struct core *core, struct job *job);
 /* The linger time is over. */
 void job_linger(struct core *core, struct job *job);
 

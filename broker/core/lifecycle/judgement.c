@@ -14,6 +14,7 @@
  * final verdict. */
 #include "broker/core/lifecycle/judgement.h"
 
+#include "broker/core/lifecycle/job.h"
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -485,11 +486,7 @@ static void answer_earlier(struct core *core, const struct session *session, con
 
 void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg)
 {
-    uint32_t id;
-    struct job *job =
-        name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
-    if (job != NULL && job->event_next == 1)
-        job = NULL; /* only observers have named it */
+    struct job *job = job_known(core, msg->job);
     list_remove(&session->verdict_link);
     if (job != NULL && msg->attempt != 0 && msg->attempt < job->attempt) {
         answer_earlier(core, session, job, msg);

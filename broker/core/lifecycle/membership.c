@@ -16,6 +16,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/parked.h"
+#include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -648,6 +649,7 @@ static void tell_created(struct core *core, struct job *job)
 static void create(struct core *core, struct job *job, const struct job_spec *spec)
 {
     int64_t due_wall_ns = spec->deadline_ms >= 0 ? core->wall_ns + spec->deadline_ms * MS_NS : 0;
+    session_take_taps(core, job);
     if (job->part_count > 0)
         job_begin_attempt(core, job, job->attempt + 1);
     job_begin(core, job, spec, due_wall_ns);
@@ -694,7 +696,7 @@ static void add_jobs(struct core *core, struct text *text)
     uint32_t count = 0;
     struct job *job = NULL;
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
-        if (job->event_next <= 1 || ++count > JOBS_NAMED_MAX)
+        if (++count > JOBS_NAMED_MAX)
             continue;
         text_add(text, count == 1 ? "; the jobs are " : ", ");
         text_add_span(text, job->name);
@@ -707,9 +709,8 @@ static void add_jobs(struct core *core, struct text *text)
 struct job *job_find(struct core *core, const struct session *session, struct span name,
                      uint64_t request)
 {
-    uint32_t id;
-    struct job *job = name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
-    if (job != NULL && job->event_next > 1)
+    struct job *job = job_known(core, name);
+    if (job != NULL)
         return job;
     text_init(&core->why_held);
     text_add(&core->why_held, "there is no job ");

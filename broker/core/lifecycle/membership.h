@@ -7,8 +7,7 @@
 
 void job_create(struct core *core, struct session *session, const struct msg_job_create *msg);
 void job_show(struct core *core, struct session *session, const struct msg_job_show *msg);
-/* The job of this name.  NULL: there is none, or none that anybody but observers spoke of; that was
- * answered. */
+/* The job of this name.  NULL: there is none; that was answered. */
 struct job *job_find(struct core *core, const struct session *session, struct span name,
                      uint64_t request);
 /* The session may be gone afterwards. */

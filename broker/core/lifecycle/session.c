@@ -155,6 +155,7 @@ void session_drop(struct core *core, struct session *session)
     flow_window_fini(&session->await_flow);
     span_drop(core, &session->where);
     span_drop(core, &session->host);
+    span_drop(core, &session->job_name);
     late_free(core, &session->late);
     session_drop_conn(core, &session->control);
     session_drop_conn(core, &session->data);
@@ -212,6 +213,37 @@ bool session_outlive(struct core *core, struct session *session, struct late *la
     session_arm(core, heir);
     return true;
 }
+
+/* ---- observers of jobs that do not exist yet ------------------------------------------------- */
+
+static void take_job(struct core *core, struct session *observer, struct job *job)
+{
+    bool is_tap = list_is_linked(&observer->tap_link);
+    list_remove(&observer->tap_link);
+    span_drop(core, &observer->job_name);
+    observer->job = job;
+    job_hold(core, job);
+    if (is_tap)
+        list_push(&job->taps, &observer->tap_link);
+}
+
+void session_find_job(struct core *core, struct session *observer)
+{
+    struct job *job = observer->job == NULL ? job_known(core, observer->job_name) : NULL;
+    if (job != NULL)
+        take_job(core, observer, job);
+}
+
+void session_take_taps(struct core *core, struct job *job)
+{
+    LIST_EACH(link, &core->early_taps) {
+        struct session *observer = LIST_OWNER(link, struct session, tap_link);
+        if (span_equal(observer->job_name, job->name))
+            take_job(core, observer, job);
+    }
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void session_free_all(struct core *core)
 {

@@ -29,6 +29,10 @@ void session_drop_conn(struct core *core, conn_id *conn);
 /* Drops the session, and gives its connection to an observer that owns late.  false: no room, and
  * the connection is closed. */
 bool session_outlive(struct core *core, struct session *session, struct late *late);
+/* The observer has named a job that did not exist.  If it does now, the observer is its. */
+void session_find_job(struct core *core, struct session *observer);
+/* The job exists now: those who tap it hear of it. */
+void session_take_taps(struct core *core, struct job *job);
 /* When the core is freed. */
 void session_free_all(struct core *core);
 

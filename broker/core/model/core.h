@@ -53,6 +53,7 @@ struct core {
     struct list owing;                /* sessions that are owed an ACCEPTED, the oldest first */
     struct list tight;                /* full jobs in which a writer waits */
     struct list told;                 /* jobs with new events */
+    struct list early_taps;           /* sessions that tap jobs that do not exist yet */
     struct list jobs_due;             /* jobs to be weighed at the end of the step */
     struct list judged;               /* judgements to be looked at */
     struct list unused_failures;      /* failures without references */

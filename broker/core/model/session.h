@@ -98,9 +98,10 @@ struct notice {
 struct session {
     uint32_t id;
     uint64_t token;
-    struct job *job;     /* NULL: an observer of no job */
-    struct party *party; /* NULL: an observer */
-    struct late *late;   /* owned: the party that it was; NULL: any other session */
+    struct job *job;      /* NULL: an observer of no job, or of one that does not exist yet */
+    struct span job_name; /* owned: of the job that does not exist yet; empty: of none */
+    struct party *party;  /* NULL: an observer */
+    struct late *late;    /* owned: the party that it was; NULL: any other session */
     uint32_t incarnation;
     conn_id control; /* 0: closed */
     conn_id data;    /* 0: not attached */
@@ -172,8 +173,8 @@ struct session {
     struct list subs_ready; /* subscriptions that may have something to send */
     struct list dirty_link; /* in core->dirty: ACCEPTED is due */
     struct owed owed;
-    struct list tap_link;
-    uint64_t tap_next; /* next event to send */
+    struct list tap_link; /* in the job's taps, or in core->early_taps */
+    uint64_t tap_next;    /* next event to send */
     uint64_t tap_taken;
     bool tap_is_live;    /* it has had the newest event once */
     uint64_t tap_window; /* 0: no tap */

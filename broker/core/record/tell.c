@@ -476,18 +476,20 @@ void tell_pump(struct core *core)
 
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg)
 {
-    uint64_t next = session->job->event_next;
+    struct job *job = session->job;
+    uint64_t next = job != NULL ? job->event_next : 1;
     session->tap_window = msg->window > 0 ? msg->window : 1;
     session->tap_next = msg->from_id < next ? msg->from_id : next;
     if (session->tap_next == 0)
         session->tap_next = 1;
     if (msg->from_id <= 1) /* "the oldest kept" misses nothing */
-        session->tap_next = session->job->event_first;
+        session->tap_next = job != NULL ? job->event_first : 1;
     session->tap_taken = session->tap_next - 1;
     session->tap_is_live = session->tap_next == next;
     if (!list_is_linked(&session->tap_link))
-        list_push(&session->job->taps, &session->tap_link);
-    mark_told(core, session->job);
+        list_push(job != NULL ? &job->taps : &core->early_taps, &session->tap_link);
+    if (job != NULL)
+        mark_told(core, job);
 }
 
 const char *tell_taken(struct core *core, struct session *session, uint64_t id)
@@ -496,6 +498,7 @@ const char *tell_taken(struct core *core, struct session *session, uint64_t id)
         return "a tap took what it was not sent";
     if (id > session->tap_taken)
         session->tap_taken = id;
-    mark_told(core, session->job);
+    if (session->job != NULL)
+        mark_told(core, session->job);
     return NULL;
 }

@@ -42,6 +42,7 @@ void complaints_init(struct complaints *complaints, struct job *job, struct part
 void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
                     const char *text);
 void tell_complaints(struct core *core, struct complaints *complaints); /* its time has come */
+/* A tap of a job that does not exist yet waits for it. */
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);
 /* A complaint about the message, or NULL. */
 const char *tell_taken(struct core *core, struct session *session, uint64_t id);

@@ -113,6 +113,7 @@ static void init_pools(struct core *core)
     list_init(&core->dirty);
     list_init(&core->owing);
     list_init(&core->told);
+    list_init(&core->early_taps);
     list_init(&core->judged);
     list_init(&core->jobs_due);
     list_init(&core->unused_failures);
@@ -281,13 +282,14 @@ static const char *unsubscribe(struct core *core, struct session *session, const
     return NULL;
 }
 
-/* An observer without a job has no events to follow. */
+/* An observer of no job has no events to follow. */
 static const char *tap(struct core *core, struct session *session, const struct msg *msg)
 {
-    if (session->job == NULL)
+    if (session->job == NULL && session->job_name.bytes == 0)
         return "an observer may not say that";
     if (msg->type == MSG_TAP_TAKEN)
         return tell_taken(core, session, msg->as.tap_taken.id);
+    session_find_job(core, session);
     tell_tap(core, session, &msg->as.tap);
     return NULL;
 }

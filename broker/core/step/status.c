@@ -132,8 +132,8 @@ void tell_status(struct core *core, struct session *session, const struct msg_st
 {
     struct job *job = NULL;
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
-        if (job->event_next > 1 && (msg->job.bytes == 0 || span_equal(msg->job, job->name)))
-            add_job(core, session, msg, job); /* a job that only observers asked for has no event */
+        if (msg->job.bytes == 0 || span_equal(msg->job, job->name))
+            add_job(core, session, msg, job);
     struct msg_status_end *end =
         &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
     end->request = msg->request;

@@ -71,7 +71,7 @@ void why_ask(struct core *core, struct session *session, const struct msg_why *m
         name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
     struct topic *topic = NULL;
     forget_last(core, session);
-    if (job == NULL || job->event_next <= 1) { /* nobody but observers spoke of it */
+    if (job == NULL) {
         tell_end(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
                  "there is no such job");
         return;

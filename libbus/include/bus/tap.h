@@ -35,7 +35,8 @@ struct bus_tap_options {
 BUS_API void bus_tap_options_init_sized(struct bus_tap_options *options, size_t bytes);
 
 /* Opens a tap; endpoint, timeout_ms and errors are as in bus_open().  The tap is in force when the
- * call returns.  After a reconnect it continues behind the last event that it gave.
+ * call returns.  It makes no job: if there is none of the name, it waits for the job, and gets its
+ * events from the first one on.  After a reconnect it continues behind the last event that it gave.
  * [any]  Wire: TAP */
 BUS_API BUS_MUST_USE enum bus_err bus_tap_open(const char *endpoint,
                                                const struct bus_tap_options *options,
