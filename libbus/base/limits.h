@@ -100,7 +100,6 @@
 #define LIMIT_STORM_TOLD 64
 #define LIMIT_STORM_MS 1000
 #define LIMIT_STORMS 64
-#define LIMIT_ENDS 4096           /* ended parties of one job that are remembered */
 #define LIMIT_PARTY_ENDS 8        /* earlier incarnations of a party whose ends are remembered */
 #define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */

@@ -7,7 +7,7 @@
 #include "libbus/wire/msg.h"
 
 /* ---- the table as data ----------------------------------------------------------------------- */
-#define FACT(upper, name, number, weight, what) static const struct field fields_##name[] = {
+#define FACT(upper, name, number, weight, of, what) static const struct field fields_##name[] = {
 #define FIELD_U64(owner, member, largest, what) FIELD_ROW_U64(fact_##owner, member, largest),
 #define FIELD_I64(owner, member, smallest, what) FIELD_ROW_I64(fact_##owner, member, smallest),
 #define FIELD_STR(owner, member, least, most, what)                                                \
@@ -30,7 +30,7 @@ struct kind {
 #define ESSENTIAL true
 #define ORDINARY false
 static const struct kind kinds[FACT_TYPE_COUNT] = {
-#define FACT(upper, title, number, weight, what)                                                   \
+#define FACT(upper, title, number, weight, of, what)                                               \
     [number] = {.name = #title,                                                                    \
                 .is_essential = weight,                                                            \
                 .fields = fields_##title,                                                          \

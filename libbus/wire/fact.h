@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* struct fact_kept { uint64_t topic; ... }; and so on.  str and bin are spans, borrowed. */
-#define FACT(upper, name, number, weight, what) struct fact_##name {
+#define FACT(upper, name, number, weight, of, what) struct fact_##name {
 #define FIELD_U64(fact, field, largest, what) uint64_t field;
 #define FIELD_I64(fact, field, smallest, what) int64_t field;
 #define FIELD_STR(fact, field, shortest, longest, what) struct span field;
@@ -26,20 +26,20 @@
 /* As large as the largest number, whatever the order of the rows. */
 union fact_largest {
     char none;
-#define FACT(upper, name, number, weight, what) char name[number];
+#define FACT(upper, name, number, weight, of, what) char name[number];
 #include "schemas/facts.def"
 };
 
 enum fact_type {
     FACT_NONE = 0,
-#define FACT(upper, name, number, weight, what) FACT_##upper = number,
+#define FACT(upper, name, number, weight, of, what) FACT_##upper = number,
 #include "schemas/facts.def"
     FACT_TYPE_COUNT = sizeof(union fact_largest) + 1, /* beyond the largest */
 };
 struct fact {
     enum fact_type type;
     union {
-#define FACT(upper, name, number, weight, what) struct fact_##name name;
+#define FACT(upper, name, number, weight, of, what) struct fact_##name name;
 #include "schemas/facts.def"
     } as;
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* attachment.c -- replays facts about attachments of errors. */
-#include "broker/core/replay/attachment.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/record/attachment.h"
 #include "broker/core/replay/lookup.h"
 
-static const char *announced(struct core *core, struct job *job,
-                             const struct fact_attachment_announced *fact)
+const char *replay_attachment_announced(struct core *core, struct job *job,
+                                        const struct fact_attachment_announced *fact)
 {
     if (attach_find(core, job, fact->error, fact->name) != NULL)
         return WRONG_NO_ORDER;
@@ -15,8 +15,8 @@ static const char *announced(struct core *core, struct job *job,
                : WRONG_NO_MEMORY;
 }
 
-static const char *next_piece(struct core *core, struct job *job, const struct fact_attached *fact,
-                              payload_id payload)
+const char *replay_attached(struct core *core, struct job *job, const struct fact_attached *fact,
+                            payload_id payload)
 {
     if ((payload == 0) != (fact->bytes == 0))
         return WRONG_NO_PAYLOAD;
@@ -31,8 +31,8 @@ static const char *next_piece(struct core *core, struct job *job, const struct f
                : WRONG_NO_MEMORY;
 }
 
-static const char *dropped(struct core *core, struct job *job,
-                           const struct fact_attachment_dropped *fact)
+const char *replay_attachment_dropped(struct core *core, struct job *job,
+                                      const struct fact_attachment_dropped *fact)
 {
     struct attachment *known = attach_find(core, job, fact->error, fact->name);
     bool is_full = fact->state == ATTACHMENT_FULL;
@@ -44,26 +44,12 @@ static const char *dropped(struct core *core, struct job *job,
     return NULL;
 }
 
-static const char *forgotten(struct core *core, struct job *job,
-                             const struct fact_attachment_forgotten *fact)
+const char *replay_attachment_forgotten(struct core *core, struct job *job,
+                                        const struct fact_attachment_forgotten *fact)
 {
     struct attachment *known = attach_find(core, job, fact->error, fact->name);
     if (known == NULL)
         return WRONG_NO_ORDER;
     attach_forget(core, job, known);
     return NULL;
-}
-
-const char *replay_of_attachment(struct core *core, const struct fact *fact, struct job *job,
-                                 payload_id payload)
-{
-    if (job == NULL)
-        return WRONG_NO_JOB;
-    switch (fact->type) {
-    case FACT_ATTACHED: return next_piece(core, job, &fact->as.attached, payload);
-    case FACT_ATTACHMENT_ANNOUNCED: return announced(core, job, &fact->as.attachment_announced);
-    case FACT_ATTACHMENT_DROPPED: return dropped(core, job, &fact->as.attachment_dropped);
-    case FACT_ATTACHMENT_FORGOTTEN: return forgotten(core, job, &fact->as.attachment_forgotten);
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* failure.c -- replays facts about errors that others refer to. */
-#include "broker/core/replay/failure.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/record/failure.h"
 #include "broker/core/replay/lookup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* group.c -- replays facts about groups, tasks, dead letters and requests. */
-#include "broker/core/replay/group.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/groups/group.h"
 #include "broker/core/groups/letter.h"
@@ -21,7 +21,7 @@ const char *replay_group_made(struct core *core, const struct fact_group_made *f
     return group_make(core, place, (uint32_t)fact->deliver_max) != NULL ? NULL : WRONG_NO_MEMORY;
 }
 
-static const char *member_joined(struct core *core, struct group *group,
+const char *replay_member_joined(struct core *core, struct group *group,
                                  const struct fact_member_joined *fact)
 {
     struct sub *sub = replayed_sub(core, fact->sub);
@@ -37,21 +37,21 @@ static const char *member_joined(struct core *core, struct group *group,
                : WRONG_NO_MEMORY;
 }
 
-static const char *member_drained(struct core *core, const struct group *group, uint64_t id)
+const char *replay_member_drained(struct core *core, struct group *group,
+                                  const struct fact_member_drained *fact)
 {
-    struct sub *member = replayed_sub(core, id);
+    struct sub *member = replayed_sub(core, fact->sub);
     if (member == NULL || member->group != group || sub_is_place(member))
         return WRONG_NO_SUB;
     group_drain(core, member);
     return NULL;
 }
 
-static const char *leased(struct core *core, struct group *group, struct route *route,
-                          const struct fact_leased *fact)
+const char *replay_leased(struct core *core, struct route *route, const struct fact_leased *fact)
 {
     struct sub *member = replayed_sub(core, fact->sub);
-    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
-    if (member == NULL || member->group != group || sub_is_place(member))
+    struct task *task = task_find(core, route->sub->group, (uint32_t)fact->topic, fact->seq);
+    if (member == NULL || member->group != route->sub->group || sub_is_place(member))
         return WRONG_NO_SUB;
     if ((task != NULL && task->state == TASK_LEASED) || fact->delivery == 0)
         return WRONG_NO_ORDER;
@@ -61,12 +61,12 @@ static const char *leased(struct core *core, struct group *group, struct route *
 }
 
 /* Of a task that nobody had before only a snapshot tells so. */
-static const char *task_came_back(struct core *core, struct group *group, struct route *route,
-                                  const struct fact_task_back *fact)
+const char *replay_task_back(struct core *core, struct route *route,
+                             const struct fact_task_back *fact)
 {
     const char *wrong = NULL;
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, route->sub->group, (uint32_t)fact->topic, fact->seq);
     if (wrong == NULL && (fact->delivery == 0 || (task != NULL && task->state == TASK_DELAYED)))
         wrong = WRONG_NO_ORDER;
     if (wrong == NULL && task == NULL) {
@@ -91,12 +91,12 @@ static const char *task_came_back(struct core *core, struct group *group, struct
     return NULL;
 }
 
-static const char *task_error(struct core *core, struct group *group, struct route *route,
+const char *replay_task_error(struct core *core, struct route *route,
                               const struct fact_task_error *fact)
 {
     const char *wrong = NULL;
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, route->sub->group, (uint32_t)fact->topic, fact->seq);
     if (failure == NULL)
         return WRONG_NO_ERROR;
     if (task == NULL) {
@@ -108,25 +108,28 @@ static const char *task_error(struct core *core, struct group *group, struct rou
     return task_add_error(task, failure) ? NULL : WRONG_NO_ORDER;
 }
 
-static const char *task_ended(struct core *core, struct group *group,
+const char *replay_task_ended(struct core *core, struct route *route,
                               const struct fact_task_ended *fact)
 {
-    struct task *task = task_find(core, group, (uint32_t)fact->topic, fact->seq);
+    struct task *task = task_find(core, route->sub->group, (uint32_t)fact->topic, fact->seq);
     if (task == NULL)
         return WRONG_NO_ORDER;
     task_end(core, task);
     return NULL;
 }
 
-static const char *passed(struct core *core, struct route *route, const struct fact_passed *fact)
+const char *replay_passed(struct core *core, struct group *group, const struct fact_passed *fact)
 {
+    struct route *route = replayed_route(core, group->place, fact->topic);
+    if (route == NULL)
+        return WRONG_NO_TOPIC;
     if (fact->next_seq < route->next_seq)
         return WRONG_NO_ORDER;
     route_pass(core, route, fact->next_seq);
     return NULL;
 }
 
-static const char *letter_kept(struct core *core, struct group *group,
+const char *replay_letter_kept(struct core *core, struct group *group,
                                const struct fact_letter_kept *fact)
 {
     struct topic *topic = replayed_topic(core, fact->topic);
@@ -161,12 +164,24 @@ static const char *letter_moved(struct core *core, struct group *group, uint64_t
     return NULL;
 }
 
-const char *replay_requested(struct core *core, const struct fact_requested *fact)
+const char *replay_letter_replayed(struct core *core, struct group *group,
+                                   const struct fact_letter_replayed *fact)
 {
-    struct topic *topic = replayed_topic(core, fact->topic);
+    return letter_moved(core, group, fact->number, false);
+}
+
+const char *replay_letter_gone(struct core *core, struct group *group,
+                               const struct fact_letter_gone *fact)
+{
+    return letter_moved(core, group, fact->number, true);
+}
+
+const char *replay_requested(struct core *core, struct topic *topic,
+                             const struct fact_requested *fact)
+{
     struct topic *replies = replayed_topic(core, fact->reply_topic);
     bool is_request;
-    if (topic == NULL || (fact->reply_topic != 0 && replies == NULL))
+    if (fact->reply_topic != 0 && replies == NULL)
         return WRONG_NO_TOPIC;
     (void)reply_find(core, topic, fact->seq, &is_request);
     if (is_request)
@@ -176,33 +191,4 @@ const char *replay_requested(struct core *core, const struct fact_requested *fac
     if (replies != NULL && (reply == NULL || open_slot_is_reply(reply)))
         return WRONG_NO_SLOT;
     return reply_link(core, topic, fact->seq, reply) ? NULL : WRONG_NO_MEMORY;
-}
-
-const char *replay_of_group(struct core *core, const struct fact *fact, struct group *group)
-{
-    if (group == NULL)
-        return WRONG_NO_SUB;
-    switch (fact->type) {
-    case FACT_MEMBER_JOINED: return member_joined(core, group, &fact->as.member_joined);
-    case FACT_MEMBER_DRAINED: return member_drained(core, group, fact->as.member_drained.sub);
-    case FACT_LETTER_KEPT: return letter_kept(core, group, &fact->as.letter_kept);
-    case FACT_LETTER_REPLAYED:
-        return letter_moved(core, group, fact->as.letter_replayed.number, false);
-    case FACT_LETTER_GONE: return letter_moved(core, group, fact->as.letter_gone.number, true);
-    default: break;
-    }
-    const struct task *task =
-        task_find(core, group, (uint32_t)fact->as.leased.topic, fact->as.leased.seq);
-    struct route *route =
-        task != NULL ? task->route : replayed_route(core, group->place, fact->as.leased.topic);
-    if (route == NULL)
-        return WRONG_NO_TOPIC;
-    switch (fact->type) { /* their second field is the topic */
-    case FACT_LEASED: return leased(core, group, route, &fact->as.leased);
-    case FACT_TASK_BACK: return task_came_back(core, group, route, &fact->as.task_back);
-    case FACT_TASK_ERROR: return task_error(core, group, route, &fact->as.task_error);
-    case FACT_TASK_ENDED: return task_ended(core, group, &fact->as.task_ended);
-    case FACT_PASSED: return passed(core, route, &fact->as.passed);
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
 }

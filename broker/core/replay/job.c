@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* job.c -- replays facts about jobs, their members, epochs, attempts and events. */
-#include "broker/core/replay/job.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/lifecycle/job.h"
 #include "broker/core/lifecycle/judgement.h"
@@ -25,22 +25,18 @@ const char *replay_job_begun(struct core *core, const struct fact_job_begun *fac
     return NULL;
 }
 
-const char *replay_job_ended(struct core *core, const struct fact_job_ended *fact)
+const char *replay_job_ended(struct core *core, struct job *job, const struct fact_job_ended *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
+    (void)fact;
     if (job->session_count > 0)
         return WRONG_NO_ORDER;
     job_free(core, job);
     return NULL;
 }
 
-const char *replay_job_created(struct core *core, const struct fact_job_created *fact)
+const char *replay_job_created(struct core *core, struct job *job,
+                               const struct fact_job_created *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
     if (job->state != JOB_FREE && !job_is_final(job->state))
         return WRONG_NO_ORDER;
     job_begin(core, job,
@@ -59,13 +55,12 @@ const char *replay_job_created(struct core *core, const struct fact_job_created 
     return NULL;
 }
 
-const char *replay_job_moved(struct core *core, const struct fact_job_moved *fact)
+const char *replay_job_moved(struct core *core, struct job *job, const struct fact_job_moved *fact)
 {
     const char *wrong = NULL;
-    struct job *job = replayed_job(core, fact->job);
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
-    if (job == NULL || wrong != NULL)
-        return job == NULL ? WRONG_NO_JOB : wrong;
+    if (wrong != NULL)
+        return wrong;
     bool is_freed = job->state == JOB_CANCELLED && fact->state == JOB_FREE;
     if (fact->state >= JOB_STATE_COUNT || (job_is_final(job->state) && !is_freed))
         return WRONG_NO_ORDER;
@@ -76,11 +71,8 @@ const char *replay_job_moved(struct core *core, const struct fact_job_moved *fac
     return NULL;
 }
 
-const char *replay_placed(struct core *core, const struct fact_placed *fact)
+const char *replay_placed(struct core *core, struct party *party, const struct fact_placed *fact)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
     if (!roster_place(&party->job->roster, party->id, (uint32_t)fact->rank,
                       party->state == PARTY_COMPLETED))
         return WRONG_NO_ORDER;
@@ -88,50 +80,42 @@ const char *replay_placed(struct core *core, const struct fact_placed *fact)
     return NULL;
 }
 
-const char *replay_queued(struct core *core, const struct fact_queued *fact)
+/* It waits already, by having joined; a snapshot tells in which order. */
+const char *replay_queued(struct core *core, struct party *party, const struct fact_queued *fact)
 {
-    struct party *party = replayed_party(core, fact->party);
-    if (party == NULL)
-        return WRONG_NO_PARTY;
+    (void)fact;
+    (void)core;
     if (party->rank != RANK_NONE || !roster_remove(&party->job->roster, party->id))
         return WRONG_NO_ORDER;
     roster_add(&party->job->roster, party->id); /* in the room that it had */
     return NULL;
 }
 
-const char *replay_epoch_begun(struct core *core, const struct fact_epoch_begun *fact)
+const char *replay_epoch_begun(struct core *core, struct job *job,
+                               const struct fact_epoch_begun *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
+    (void)core;
     if (!roster_begin(&job->roster, fact->epoch, (uint32_t)fact->world_size))
         return WRONG_NO_ORDER;
     job->round = 0;
     return NULL;
 }
 
-const char *replay_met(struct core *core, const struct fact_met *fact)
+const char *replay_met(struct core *core, struct job *job, const struct fact_met *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
+    (void)core;
     job->round = fact->round;
     return NULL;
 }
 
-const char *replay_run_named(struct core *core, const struct fact_run_named *fact)
+const char *replay_run_named(struct core *core, struct job *job, const struct fact_run_named *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
     return run_set_name(core, job, fact->run) ? NULL : WRONG_NO_MEMORY;
 }
 
-const char *replay_attempt_begun(struct core *core, const struct fact_attempt_begun *fact)
+const char *replay_attempt_begun(struct core *core, struct job *job,
+                                 const struct fact_attempt_begun *fact)
 {
-    struct job *job = replayed_job(core, fact->job);
-    if (job == NULL)
-        return WRONG_NO_JOB;
     LIST_EACH(link, &job->party_list)
         if (LIST_OWNER(link, struct party, job_link)->session != NULL)
             return WRONG_NO_ORDER;
@@ -139,10 +123,9 @@ const char *replay_attempt_begun(struct core *core, const struct fact_attempt_be
     return NULL;
 }
 
-const char *replay_event(struct core *core, const struct fact_event *fact)
+const char *replay_event(struct core *core, struct job *job, const struct fact_event *fact)
 {
     const char *wrong = NULL;
-    struct job *job = replayed_job(core, fact->job);
     struct tell_event event = {.id = fact->id,
                                .at_ns = fact->at_ns,
                                .broker_ns = fact->broker_ns,
@@ -157,8 +140,8 @@ const char *replay_event(struct core *core, const struct fact_event *fact)
                                .count = fact->count,
                                .failure = replayed_failure(core, fact->failure, &wrong),
                                .is_late = fact->is_late != 0};
-    if (job == NULL || wrong != NULL)
-        return job == NULL ? WRONG_NO_JOB : wrong;
+    if (wrong != NULL)
+        return wrong;
     bool is_first = job->event_first == job->event_next; /* older ones went before a snapshot */
     if (is_first ? fact->id < job->event_next : fact->id != job->event_next)
         return WRONG_NO_ORDER;

@@ -2,6 +2,8 @@
 /* lookup.c -- finds what a fact speaks of. */
 #include "broker/core/replay/lookup.h"
 
+#include "broker/core/streams/lease.h"
+
 struct failure *replayed_failure(struct core *core, uint64_t number, const char **wrong)
 {
     uint32_t id = 1; /* of the one that every core has */
@@ -50,4 +52,11 @@ struct group *replayed_group(struct core *core, uint64_t id)
 {
     struct sub *place = replayed_sub(core, id);
     return place != NULL && sub_is_place(place) ? place->group : NULL;
+}
+
+struct route *replayed_task_route(struct core *core, struct group *group, uint64_t topic,
+                                  uint64_t seq)
+{
+    const struct task *task = task_find(core, group, (uint32_t)topic, seq);
+    return task != NULL ? task->route : replayed_route(core, group->place, topic);
 }

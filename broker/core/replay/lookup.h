@@ -29,5 +29,8 @@ struct sub *replayed_sub(struct core *core, uint64_t id);
 struct session *replayed_session(struct core *core, uint64_t id);
 struct route *replayed_route(struct core *core, const struct sub *sub, uint64_t topic);
 struct group *replayed_group(struct core *core, uint64_t id);
+/* Of a task of the group that may be new. */
+struct route *replayed_task_route(struct core *core, struct group *group, uint64_t topic,
+                                  uint64_t seq);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* party.c -- replays facts about parties and what their sessions are owed. */
-#include "broker/core/replay/party.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/lifecycle/greeting.h"
 #include "broker/core/lifecycle/guard.h"
@@ -29,8 +29,10 @@ const char *replay_party_known(struct core *core, const struct fact_party_known 
     return NULL;
 }
 
-static const char *party_forgotten(struct core *core, struct party *party)
+const char *replay_party_forgotten(struct core *core, struct party *party,
+                                   const struct fact_party_forgotten *fact)
 {
+    (void)fact;
     if (party_any_session(party) != NULL || !list_is_empty(&party->topics) ||
         !list_is_empty(&party->watches) || !list_is_empty(&party->durables))
         return WRONG_NO_ORDER;
@@ -44,8 +46,10 @@ static bool token_is_new(const struct core *core, uint64_t token)
     return token != 0 && !id_map_get(&core->tokens, token, &known);
 }
 
-static const char *took_part(struct party *party, const struct fact_took_part *fact)
+const char *replay_took_part(struct core *core, struct party *party,
+                             const struct fact_took_part *fact)
 {
+    (void)core;
     if (party->incarnation != 0 || fact->attempt == 0 || fact->attempt > party->job->attempt)
         return WRONG_NO_ORDER;
     party->attempt = (uint32_t)fact->attempt;
@@ -92,14 +96,14 @@ static const char *begin_incarnation(struct core *core, struct party *party,
     return NULL;
 }
 
-static const char *party_joined(struct core *core, struct party *party,
+const char *replay_party_joined(struct core *core, struct party *party,
                                 const struct fact_party_joined *fact)
 {
     const struct session_terms terms = TERMS_OF(fact);
     return begin_incarnation(core, party, BEGINNING_OF(fact), &terms);
 }
 
-static const char *guard_joined(struct core *core, struct party *party,
+const char *replay_guard_joined(struct core *core, struct party *party,
                                 const struct fact_guard_joined *fact)
 {
     struct session_terms terms = TERMS_OF(fact);
@@ -110,7 +114,7 @@ static const char *guard_joined(struct core *core, struct party *party,
     return wrong;
 }
 
-static const char *program_joined(struct core *core, struct party *party,
+const char *replay_program_joined(struct core *core, struct party *party,
                                   const struct fact_program_joined *fact)
 {
     const struct session_terms terms = TERMS_OF(fact);
@@ -127,15 +131,17 @@ static const char *program_joined(struct core *core, struct party *party,
     return NULL;
 }
 
-static const char *guard_ended(struct core *core, struct party *party)
+const char *replay_guard_ended(struct core *core, struct party *party,
+                               const struct fact_guard_ended *fact)
 {
+    (void)fact;
     if (party->guard == NULL || party_is_live(party))
         return WRONG_NO_ORDER;
     session_drop(core, party->guard);
     return NULL;
 }
 
-static const char *located(struct core *core, struct party *party, const struct fact_located *fact)
+const char *replay_located(struct core *core, struct party *party, const struct fact_located *fact)
 {
     struct session *session = fact->is_guard ? party->guard : party->session;
     if (session == NULL)
@@ -144,7 +150,7 @@ static const char *located(struct core *core, struct party *party, const struct 
     return NULL;
 }
 
-static const char *party_ended(struct core *core, struct party *party,
+const char *replay_party_ended(struct core *core, struct party *party,
                                const struct fact_party_ended *fact)
 {
     const char *wrong = NULL;
@@ -165,8 +171,16 @@ static const char *party_ended(struct core *core, struct party *party,
     return NULL;
 }
 
+const char *replay_error_numbers(struct core *core, struct party *party,
+                                 const struct fact_error_numbers *fact)
+{
+    (void)core;
+    party->error_limit = fact->limit;
+    return NULL;
+}
+
 /* Only a snapshot tells of them, the oldest first. */
-static const char *past_end(struct core *core, struct party *party,
+const char *replay_past_end(struct core *core, struct party *party,
                             const struct fact_past_end *fact)
 {
     const char *wrong = NULL;
@@ -183,8 +197,10 @@ static const char *past_end(struct core *core, struct party *party,
     return NULL;
 }
 
-static const char *session_ended(struct core *core, struct session *session)
+const char *replay_session_ended(struct core *core, struct session *session,
+                                 const struct fact_session_ended *fact)
 {
+    (void)fact;
     bool is_needed = party_is_live(session->party) && session->party->guard == NULL;
     if (!list_is_empty(&session->subs) || is_needed)
         return WRONG_NO_ORDER;
@@ -192,7 +208,7 @@ static const char *session_ended(struct core *core, struct session *session)
     return NULL;
 }
 
-static const char *numbers(struct core *core, struct session *session,
+const char *replay_numbers(struct core *core, struct session *session,
                            const struct fact_numbers *fact)
 {
     session->data_number = fact->data_number;
@@ -204,7 +220,7 @@ static const char *numbers(struct core *core, struct session *session,
     return NULL;
 }
 
-static const char *parked(struct core *core, struct session *session,
+const char *replay_parked(struct core *core, struct session *session,
                           const struct fact_parked *fact)
 {
     const char *wrong = NULL;
@@ -244,7 +260,7 @@ static const char *parked(struct core *core, struct session *session,
     return NULL;
 }
 
-static const char *refused(struct core *core, struct session *session,
+const char *replay_refused(struct core *core, struct session *session,
                            const struct fact_refused *fact)
 {
     const char *wrong = NULL;
@@ -260,47 +276,30 @@ static const char *refused(struct core *core, struct session *session,
                : WRONG_NO_MEMORY;
 }
 
-const char *replay_of_party(struct core *core, const struct fact *fact, struct party *party)
+const char *replay_progress_promised(struct core *core, struct session *session,
+                                     const struct fact_progress_promised *fact)
 {
-    if (party == NULL)
-        return WRONG_NO_PARTY;
-    switch (fact->type) {
-    case FACT_PARTY_FORGOTTEN: return party_forgotten(core, party);
-    case FACT_TOOK_PART: return took_part(party, &fact->as.took_part);
-    case FACT_PARTY_JOINED: return party_joined(core, party, &fact->as.party_joined);
-    case FACT_GUARD_JOINED: return guard_joined(core, party, &fact->as.guard_joined);
-    case FACT_PROGRAM_JOINED: return program_joined(core, party, &fact->as.program_joined);
-    case FACT_GUARD_ENDED: return guard_ended(core, party);
-    case FACT_LOCATED: return located(core, party, &fact->as.located);
-    case FACT_PARTY_ENDED: return party_ended(core, party, &fact->as.party_ended);
-    case FACT_PAST_END: return past_end(core, party, &fact->as.past_end);
-    case FACT_ERROR_NUMBERS: party->error_limit = fact->as.error_numbers.limit; return NULL;
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
+    (void)core;
+    session->progress_ms = fact->within_ms;
+    return NULL;
 }
 
-const char *replay_of_session(struct core *core, const struct fact *fact, struct session *session)
+const char *replay_uploaded(struct core *core, struct session *session,
+                            const struct fact_uploaded *fact)
 {
-    if (session == NULL)
-        return WRONG_NO_SESSION;
-    switch (fact->type) {
-    case FACT_SESSION_ENDED: return session_ended(core, session);
-    case FACT_NUMBERS: return numbers(core, session, &fact->as.numbers);
-    case FACT_PARKED: return parked(core, session, &fact->as.parked);
-    case FACT_PROGRESS_PROMISED:
-        session->progress_ms = fact->as.progress_promised.within_ms;
-        return NULL;
-    case FACT_REFUSED: return refused(core, session, &fact->as.refused);
-    case FACT_UPLOADED:
-        upload_remember(core, session, (uint32_t)fact->as.uploaded.topic, fact->as.uploaded.seq);
-        return NULL;
-    case FACT_UPLOAD_REFUSED:
-        upload_remember_refused(core, session, (uint32_t)fact->as.upload_refused.topic,
-                                fact->as.upload_refused.seq);
-        return NULL;
-    case FACT_GRANTED:
-        return parked_remember_granted(core, session, fact->as.granted.number) ? NULL
-                                                                               : WRONG_NO_MEMORY;
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
+    upload_remember(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+const char *replay_upload_refused(struct core *core, struct session *session,
+                                  const struct fact_upload_refused *fact)
+{
+    upload_remember_refused(core, session, (uint32_t)fact->topic, fact->seq);
+    return NULL;
+}
+
+const char *replay_granted(struct core *core, struct session *session,
+                           const struct fact_granted *fact)
+{
+    return parked_remember_granted(core, session, fact->number) ? NULL : WRONG_NO_MEMORY;
 }

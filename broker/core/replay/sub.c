@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* sub.c -- replays facts about subscriptions and where they are. */
-#include "broker/core/replay/sub.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/groups/subscription.h"
 #include "broker/core/replay/lookup.h"
@@ -45,7 +45,13 @@ const char *replay_sub_opened(struct core *core, const struct fact_sub_opened *f
     return NULL;
 }
 
-static const char *watched(struct core *core, struct sub *sub, const struct fact_watched *fact)
+const char *replay_pattern_added(struct core *core, struct sub *sub,
+                                 const struct fact_pattern_added *fact)
+{
+    return sub_keep_pattern(core, sub, fact->pattern) ? NULL : WRONG_NO_MEMORY;
+}
+
+const char *replay_watched(struct core *core, struct sub *sub, const struct fact_watched *fact)
 {
     struct party *party = replayed_party(core, fact->party);
     if (party == NULL || party->job != sub->job)
@@ -56,7 +62,7 @@ static const char *watched(struct core *core, struct sub *sub, const struct fact
     return sub_watch(core, sub, party) ? NULL : WRONG_NO_MEMORY;
 }
 
-static const char *followed(struct core *core, struct sub *sub, const struct fact_followed *fact)
+const char *replay_followed(struct core *core, struct sub *sub, const struct fact_followed *fact)
 {
     struct topic *topic = replayed_topic(core, fact->topic);
     if (topic == NULL || topic->job != sub->job)
@@ -66,7 +72,7 @@ static const char *followed(struct core *core, struct sub *sub, const struct fac
     return sub_route(core, sub, topic, fact->seq) != NULL ? NULL : WRONG_NO_MEMORY;
 }
 
-static const char *missed(struct core *core, struct sub *sub, const struct fact_missed *fact)
+const char *replay_missed(struct core *core, struct sub *sub, const struct fact_missed *fact)
 {
     struct route *route = replayed_route(core, sub, fact->topic);
     if (route == NULL)
@@ -78,15 +84,42 @@ static const char *missed(struct core *core, struct sub *sub, const struct fact_
     return NULL;
 }
 
-static const char *sub_detached(struct core *core, struct sub *sub)
+const char *replay_sub_attached(struct core *core, struct sub *sub,
+                                const struct fact_sub_attached *fact)
 {
+    return attach(core, sub,
+                  &(struct sub_terms){.number = (uint32_t)fact->number,
+                                      .is_gap = fact->is_gap != 0,
+                                      .window_bytes = fact->window_bytes});
+}
+
+const char *replay_sub_detached(struct core *core, struct sub *sub,
+                                const struct fact_sub_detached *fact)
+{
+    (void)fact;
     if (sub->session == NULL || sub->name.bytes == 0)
         return WRONG_NO_ORDER;
     sub_detach(core, sub);
     return NULL;
 }
 
-static const char *acknowledged(struct core *core, struct sub *sub,
+const char *replay_sub_expired(struct core *core, struct sub *sub,
+                               const struct fact_sub_expired *fact)
+{
+    (void)fact;
+    sub_expire(core, sub);
+    return NULL;
+}
+
+const char *replay_sub_closed(struct core *core, struct sub *sub,
+                              const struct fact_sub_closed *fact)
+{
+    (void)fact;
+    sub_free(core, sub);
+    return NULL;
+}
+
+const char *replay_acknowledged(struct core *core, struct sub *sub,
                                 const struct fact_acknowledged *fact)
 {
     struct route *route = replayed_route(core, sub, fact->topic);
@@ -98,7 +131,7 @@ static const char *acknowledged(struct core *core, struct sub *sub,
     return NULL;
 }
 
-static const char *end_due(struct core *core, struct sub *sub, const struct fact_end_due *fact)
+const char *replay_end_due(struct core *core, struct sub *sub, const struct fact_end_due *fact)
 {
     const char *wrong = NULL;
     struct party *party = replayed_party(core, fact->party);
@@ -115,35 +148,11 @@ static const char *end_due(struct core *core, struct sub *sub, const struct fact
     return wrong;
 }
 
-static const char *end_told(struct core *core, struct sub *sub)
+const char *replay_end_told(struct core *core, struct sub *sub, const struct fact_end_told *fact)
 {
+    (void)fact;
     if (list_is_empty(&sub->endings))
         return WRONG_NO_ORDER;
     sub_end_told(core, sub);
     return NULL;
-}
-
-const char *replay_of_sub(struct core *core, const struct fact *fact, struct sub *sub)
-{
-    if (sub == NULL)
-        return WRONG_NO_SUB;
-    switch (fact->type) {
-    case FACT_PATTERN_ADDED:
-        return sub_keep_pattern(core, sub, fact->as.pattern_added.pattern) ? NULL : WRONG_NO_MEMORY;
-    case FACT_WATCHED: return watched(core, sub, &fact->as.watched);
-    case FACT_FOLLOWED: return followed(core, sub, &fact->as.followed);
-    case FACT_MISSED: return missed(core, sub, &fact->as.missed);
-    case FACT_SUB_ATTACHED:
-        return attach(core, sub,
-                      &(struct sub_terms){.number = (uint32_t)fact->as.sub_attached.number,
-                                          .is_gap = fact->as.sub_attached.is_gap != 0,
-                                          .window_bytes = fact->as.sub_attached.window_bytes});
-    case FACT_SUB_DETACHED: return sub_detached(core, sub);
-    case FACT_SUB_EXPIRED: sub_expire(core, sub); return NULL;
-    case FACT_SUB_CLOSED: sub_free(core, sub); return NULL;
-    case FACT_ACKNOWLEDGED: return acknowledged(core, sub, &fact->as.acknowledged);
-    case FACT_END_DUE: return end_due(core, sub, &fact->as.end_due);
-    case FACT_END_TOLD: return end_told(core, sub);
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
 }

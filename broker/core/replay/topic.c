@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* topic.c -- replays facts about topics and their slots. */
-#include "broker/core/replay/topic.h"
+#include "broker/core/replay/facts.h"
 
 #include "broker/core/replay/lookup.h"
 #include "broker/core/settling/need.h"
@@ -25,8 +25,10 @@ const char *replay_topic_known(struct core *core, const struct fact_topic_known 
     return NULL;
 }
 
-static const char *topic_forgotten(struct core *core, struct topic *topic)
+const char *replay_topic_forgotten(struct core *core, struct topic *topic,
+                                   const struct fact_topic_forgotten *fact)
 {
+    (void)fact;
     if (topic->slots.count > 0)
         return WRONG_NO_ORDER;
     struct party *writer = topic->writer;
@@ -35,32 +37,46 @@ static const char *topic_forgotten(struct core *core, struct topic *topic)
     return NULL;
 }
 
-static const char *topic_opened(struct core *core, struct topic *topic)
+const char *replay_topic_opened(struct core *core, struct topic *topic,
+                                const struct fact_topic_opened *fact)
 {
-    (void)core; /* nothing hangs on it */
+    (void)core;
+    (void)fact;
     topic->is_opened = true;
     return NULL;
 }
 
-static const char *topic_begun(struct core *core, struct topic *topic, uint64_t seq)
+const char *replay_topic_begun(struct core *core, struct topic *topic,
+                               const struct fact_topic_begun *fact)
 {
     if (topic->slots.count > 0 || topic->slots.next_seq > 0)
         return WRONG_NO_ORDER;
-    topic_begin(core, topic, seq);
+    topic_begin(core, topic, fact->seq);
     return NULL;
 }
 
-static const char *credit(struct topic *topic, const struct fact_credit *fact)
+const char *replay_credit(struct core *core, struct topic *topic, const struct fact_credit *fact)
 {
+    (void)core;
     topic->credit_used = fact->used_bytes;
     topic->credit_limit = fact->limit_bytes;
     return NULL;
 }
 
-static const char *trimmed(struct core *core, struct topic *topic, uint64_t first_seq)
+const char *replay_end_marked(struct core *core, struct topic *topic,
+                              const struct fact_end_marked *fact)
 {
-    topic_cut(core, topic, first_seq);
-    return slot_table_first_seq(&topic->slots) == first_seq ? NULL : WRONG_NO_ORDER;
+    topic_mark_end(core, topic,
+                   &(struct end_mark){.incarnation = (uint32_t)fact->incarnation,
+                                      .seq = fact->seq,
+                                      .at_ns = fact->at_ns});
+    return NULL;
+}
+
+const char *replay_trimmed(struct core *core, struct topic *topic, const struct fact_trimmed *fact)
+{
+    topic_cut(core, topic, fact->first_seq);
+    return slot_table_first_seq(&topic->slots) == fact->first_seq ? NULL : WRONG_NO_ORDER;
 }
 
 /* Whether so many slots from seq on come next. */
@@ -71,7 +87,7 @@ static const char *may_append(struct topic *topic, uint64_t seq, uint64_t count)
     return slot_table_reserve(&topic->slots, 1) ? NULL : WRONG_NO_MEMORY;
 }
 
-static const char *kept(struct core *core, struct topic *topic, const struct fact_kept *fact,
+const char *replay_kept(struct core *core, struct topic *topic, const struct fact_kept *fact,
                         payload_id payload)
 {
     if (payload == 0)
@@ -92,7 +108,7 @@ static const char *kept(struct core *core, struct topic *topic, const struct fac
     return wrong;
 }
 
-static const char *reserved(struct core *core, struct topic *topic,
+const char *replay_reserved(struct core *core, struct topic *topic,
                             const struct fact_reserved *fact)
 {
     const char *wrong = may_append(topic, fact->seq, 1);
@@ -106,7 +122,7 @@ static const char *reserved(struct core *core, struct topic *topic,
                : WRONG_NO_MEMORY;
 }
 
-static const char *needed(struct core *core, struct topic *topic, const struct fact_needed *fact)
+const char *replay_needed(struct core *core, struct topic *topic, const struct fact_needed *fact)
 {
     struct open_slot *open = open_slot_find(core, topic, fact->seq);
     const struct topic *other = replayed_topic(core, fact->need_topic);
@@ -119,7 +135,7 @@ static const char *needed(struct core *core, struct topic *topic, const struct f
     return need_add(core, open, other, fact->need_seq) ? NULL : WRONG_NO_MEMORY;
 }
 
-static const char *rejected(struct core *core, struct topic *topic,
+const char *replay_rejected(struct core *core, struct topic *topic,
                             const struct fact_rejected *fact)
 {
     const char *wrong = may_append(topic, fact->seq, fact->count);
@@ -131,7 +147,7 @@ static const char *rejected(struct core *core, struct topic *topic,
     return wrong;
 }
 
-static const char *committed(struct core *core, struct topic *topic,
+const char *replay_committed(struct core *core, struct topic *topic,
                              const struct fact_committed *fact, payload_id payload)
 {
     struct open_slot *open = open_slot_find(core, topic, fact->seq);
@@ -147,7 +163,7 @@ static const char *committed(struct core *core, struct topic *topic,
     return NULL;
 }
 
-static const char *failed(struct core *core, struct topic *topic, const struct fact_failed *fact)
+const char *replay_failed(struct core *core, struct topic *topic, const struct fact_failed *fact)
 {
     const char *wrong = NULL;
     struct failure *failure = replayed_failure(core, fact->failure, &wrong);
@@ -160,7 +176,7 @@ static const char *failed(struct core *core, struct topic *topic, const struct f
     return NULL;
 }
 
-static const char *retracted(struct core *core, struct topic *topic,
+const char *replay_retracted(struct core *core, struct topic *topic,
                              const struct fact_retracted *fact)
 {
     const char *wrong = NULL;
@@ -186,7 +202,7 @@ static const char *retracted(struct core *core, struct topic *topic,
     return NULL;
 }
 
-static const char *chunk_added(struct core *core, struct topic *topic,
+const char *replay_chunk_added(struct core *core, struct topic *topic,
                                const struct fact_chunk_added *fact, payload_id payload)
 {
     struct open_slot *open = open_slot_find(core, topic, fact->seq);
@@ -207,43 +223,13 @@ static const char *chunk_added(struct core *core, struct topic *topic,
                : WRONG_NO_MEMORY;
 }
 
-static const char *whole(struct core *core, struct topic *topic, uint64_t seq)
+const char *replay_whole(struct core *core, struct topic *topic, const struct fact_whole *fact)
 {
-    struct open_slot *open = open_slot_find(core, topic, seq);
+    struct open_slot *open = open_slot_find(core, topic, fact->seq);
     if (open == NULL)
         return WRONG_NO_SLOT;
     if (open->chunks == NULL || open->chunks->bytes != open->chunks->total)
         return WRONG_NO_ORDER;
     settle_whole(core, open);
     return NULL;
-}
-
-const char *replay_of_topic(struct core *core, const struct fact *fact, struct topic *topic,
-                            payload_id payload)
-{
-    if (topic == NULL)
-        return WRONG_NO_TOPIC;
-    switch (fact->type) {
-    case FACT_TOPIC_FORGOTTEN: return topic_forgotten(core, topic);
-    case FACT_TOPIC_OPENED: return topic_opened(core, topic);
-    case FACT_TOPIC_BEGUN: return topic_begun(core, topic, fact->as.topic_begun.seq);
-    case FACT_CREDIT: return credit(topic, &fact->as.credit);
-    case FACT_TRIMMED: return trimmed(core, topic, fact->as.trimmed.first_seq);
-    case FACT_KEPT: return kept(core, topic, &fact->as.kept, payload);
-    case FACT_RESERVED: return reserved(core, topic, &fact->as.reserved);
-    case FACT_REJECTED: return rejected(core, topic, &fact->as.rejected);
-    case FACT_COMMITTED: return committed(core, topic, &fact->as.committed, payload);
-    case FACT_FAILED: return failed(core, topic, &fact->as.failed);
-    case FACT_RETRACTED: return retracted(core, topic, &fact->as.retracted);
-    case FACT_CHUNK_ADDED: return chunk_added(core, topic, &fact->as.chunk_added, payload);
-    case FACT_WHOLE: return whole(core, topic, fact->as.whole.seq);
-    case FACT_NEEDED: return needed(core, topic, &fact->as.needed);
-    case FACT_END_MARKED:
-        topic_mark_end(core, topic,
-                       &(struct end_mark){.incarnation = (uint32_t)fact->as.end_marked.incarnation,
-                                          .seq = fact->as.end_marked.seq,
-                                          .at_ns = fact->as.end_marked.at_ns});
-        return NULL;
-    default: return WRONG_NO_ORDER; /* replay() sends no other here */
-    }
 }
