@@ -159,8 +159,7 @@ void app_gone(struct app *app)
 
 uint32_t app_space(const struct app *app)
 {
-    uint32_t attempt = session_attempt(session_of(app));
-    return app->job + ORACLE_ATTEMPT * (attempt > 1 ? attempt - 1 : 0);
+    return oracle_space(app->job, session_attempt(session_of(app)));
 }
 
 bool app_is_up(const struct app *app)

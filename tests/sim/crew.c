@@ -393,7 +393,7 @@ static bool has_died_of(const struct crew *crew, const struct request *request, 
         const struct task *task =
             table_find(&crew->tasks, key_of(group, request->topic, request->seq));
         for (uint32_t i = 0; task != NULL && i < task->death_count; i++)
-            if (i == DEATHS_MAX || task->deaths[i] == mark)
+            if (i == DEATHS_MAX || task->deaths[i] == mark || task->deaths[i] == OUTCOME_STAND_IN)
                 return true;
     }
     return false;
@@ -531,6 +531,15 @@ const char *crew_died(struct crew *crew, uint32_t group, uint32_t topic, uint64_
     return request != NULL ? check_dead(crew, request, "the broker") : NULL;
 }
 
+const char *crew_shown(struct crew *crew, uint32_t group, uint32_t topic, uint64_t seq,
+                       uint64_t number)
+{
+    if (table_find(&crew->letters, key_of(group, 0, number)) != NULL)
+        return NULL;
+    return crew_died(crew, group, topic, seq, number,
+                     (struct outcome){.kind = OUTCOME_ERROR, .mark = OUTCOME_STAND_IN});
+}
+
 const char *crew_letter(struct crew *crew, uint32_t group, uint64_t number, bool is_why,
                         struct outcome outcome, const char *by)
 {
@@ -539,7 +548,8 @@ const char *crew_letter(struct crew *crew, uint32_t group, uint64_t number, bool
         return NULL; /* of an attempt whose events are not told apart */
     if (outcome.kind == OUTCOME_ERROR && outcome.mark == OUTCOME_STAND_IN)
         return NULL;
-    if (is_why && (outcome.kind != OUTCOME_ERROR || outcome.mark != letter->why.mark))
+    bool is_known = letter->why.mark != OUTCOME_STAND_IN;
+    if (is_why && is_known && (outcome.kind != OUTCOME_ERROR || outcome.mark != letter->why.mark))
         return complain(crew, letter->topic, letter->seq, by,
                         "has another error beside it as a dead letter than it died of");
     struct outcome known = oracle_known(crew->oracle, letter->topic, letter->seq);

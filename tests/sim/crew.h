@@ -74,6 +74,9 @@ const char *crew_done(struct crew *crew, const struct crew_lease *lease, const c
 /* The broker says that a task is letter `number` of its group. */
 const char *crew_died(struct crew *crew, uint32_t group, uint32_t topic, uint64_t seq,
                       uint64_t number, struct outcome why);
+/* The same of a letter that the broker shows; nothing, if that is known.  Why it died is not. */
+const char *crew_shown(struct crew *crew, uint32_t group, uint32_t topic, uint64_t seq,
+                       uint64_t number);
 /* Somebody sees how a reply slot was settled; type: of an error. */
 const char *crew_outcome(struct crew *crew, uint32_t reply_topic, uint64_t seq,
                          struct outcome outcome, struct span type, int64_t now_ns, const char *by);

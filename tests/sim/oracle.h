@@ -48,6 +48,10 @@ struct oracle_record {
 /* Topics begin anew with each attempt: those of attempt n, from 1, have the job's number and n - 1
  * times this. */
 enum { ORACLE_ATTEMPT = 100 };
+static inline uint32_t oracle_space(uint32_t job, uint32_t attempt)
+{
+    return job + ORACLE_ATTEMPT * (attempt > 1 ? attempt - 1 : 0);
+}
 
 struct oracle_topic {
     uint32_t job; /* and attempt */

@@ -73,8 +73,7 @@ static void task_died(struct stage *stage, uint32_t job, const struct msg_event 
         world_violate(stage->world, "a task is a dead letter for no reason");
         return;
     }
-    uint32_t attempt = (uint32_t)records[0].attempt;
-    uint32_t space = job + ORACLE_ATTEMPT * (attempt > 1 ? attempt - 1 : 0);
+    uint32_t space = oracle_space(job, (uint32_t)records[0].attempt);
     uint32_t topic = oracle_topic(stage->oracle, space, event->topic);
     for (uint32_t group = 0; group < crew_group_count(stage->crew); group++) {
         const struct crew_group *meant = crew_group_at(stage->crew, group);
@@ -85,6 +84,29 @@ static void task_died(struct stage *stage, uint32_t job, const struct msg_event 
         if (wrong != NULL)
             world_violate(stage->world, "%s", wrong);
     }
+}
+
+void stage_ask_letters(struct stage *stage, uint32_t group, enum letters_how how, uint64_t number)
+{
+    const struct crew_group *meant = crew_group_at(stage->crew, group);
+    world_ask(stage->world, meant->job,
+              &(const struct msg){.type = MSG_DEAD,
+                                  .as.dead = {.request = 1 + group,
+                                              .job = span_text(stage->jobs[meant->job]),
+                                              .group = span_text(meant->name),
+                                              .how = how,
+                                              .number = number}});
+}
+
+static void on_letter(void *arg, uint32_t job, const struct msg_dead_row *row)
+{
+    struct stage *stage = arg;
+    uint32_t group = (uint32_t)row->request - 1;
+    uint32_t space = oracle_space(job, (uint32_t)row->attempt);
+    uint32_t topic = oracle_topic(stage->oracle, space, row->topic);
+    const char *wrong = crew_shown(stage->crew, group, topic, row->seq, row->number);
+    if (wrong != NULL)
+        world_violate(stage->world, "%s", wrong);
 }
 
 static void on_task_over(void *arg, uint32_t host, const struct msg_task_over *over)
@@ -153,6 +175,10 @@ static void on_step(void *arg)
                       payload_bytes);
     if (broker_bytes > stage->broker_bytes_max)
         world_violate(stage->world, "the broker has memory of %" PRIu64 " bytes", broker_bytes);
+    /* An event may be lost, or its error may not say of which group the letter is. */
+    if (world_was_starved(stage->world))
+        for (uint32_t group = 0; group < crew_group_count(stage->crew); group++)
+            stage_ask_letters(stage, group, LETTERS_LIST, 0);
     if (++stage->steps % VALUES_EVERY_STEPS == 0)
         check_values(stage);
 }
@@ -168,6 +194,7 @@ void stage_begin(struct stage *stage, const struct world_options *options, const
                                         .on_event = on_event,
                                         .on_bytes = on_bytes,
                                         .on_task_over = on_task_over,
+                                        .on_letter = on_letter,
                                         .on_step = on_step};
     stage->job_bytes_max = options->core.job_bytes_max;
     stage->payload_bytes_max = UINT64_MAX;
@@ -176,6 +203,7 @@ void stage_begin(struct stage *stage, const struct world_options *options, const
     stage->crew = crew_new(stage->oracle);
     stage->world = world_new(&hooked);
     stage->job_count = job_count;
+    stage->jobs = jobs;
     for (uint32_t job = 0; job < job_count; job++)
         (void)world_tap(stage->world, jobs[job]); /* numbered as here */
 }

@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 enum { STAGE_JOBS = 2 };
+enum letters_how { LETTERS_LIST, LETTERS_SHOW, LETTERS_REPLAY, LETTERS_DROP }; /* DEAD.how */
+#define LETTERS_ALL UINT64_MAX
 
 struct stage {
     struct world *world;
@@ -21,6 +23,7 @@ struct stage {
     struct app apps[WORLD_HOSTS];
     uint32_t app_count;
     uint32_t job_count;
+    const char *const *jobs;    /* their names */
     uint64_t job_bytes_max;     /* of values */
     uint64_t payload_bytes_max; /* the port must not keep more */
     uint64_t steps;
@@ -41,6 +44,8 @@ void stage_end(struct stage *stage);
 void stage_free(struct stage *stage);
 /* A host and its app; gives the index of both. */
 uint32_t stage_add(struct stage *stage, uint32_t job, const struct host_options *options);
+/* An operator asks about dead letters of that group of the crew. */
+void stage_ask_letters(struct stage *stage, uint32_t group, enum letters_how how, uint64_t number);
 /* Its process goes, in whatever state it is; see world_kill(). */
 void stage_kill(struct stage *stage, uint32_t who, bool is_flushed, int64_t notice_ns);
 

@@ -8,13 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HOW_LIST = 0, HOW_SHOW = 1, HOW_REPLAY = 2, HOW_DROP = 3 }; /* DEAD.how */
 enum { REPLY_BYTES_MIN = 8, WRITES_KEPT_FREE = 64, LETTERS_SHOWN = 4 };
-#define ALL_LETTERS UINT64_MAX
 
 static const char *const group_names[CLIMATE_GROUPS] = {"crew", "team", "gang"};
 static const char *const group_patterns[CLIMATE_GROUPS] = {"+/x", "a/#", "#"};
-static const char *const job_names[STAGE_JOBS] = {"job", "other"};
 
 void swarm_make_groups(struct swarm *swarm)
 {
@@ -123,25 +120,14 @@ static void say_request(struct swarm *swarm, struct app *app)
         swarm->report.request_count += 1;
 }
 
-static void ask_letters(struct swarm *swarm, uint32_t job, const char *group, uint64_t how,
-                        uint64_t number)
-{
-    world_ask(swarm->stage.world, job,
-              &(const struct msg){.type = MSG_DEAD,
-                                  .as.dead = {.request = 1,
-                                              .job = span_text(job_names[job]),
-                                              .group = span_text(group),
-                                              .how = how,
-                                              .number = number}});
-}
-
 void swarm_show_letters(struct swarm *swarm, uint32_t job)
 {
     const struct climate *climate = &swarm->climate;
     for (uint32_t i = 0; i < climate->group_count; i++) {
-        ask_letters(swarm, job, group_names[i], HOW_LIST, 0);
+        uint32_t group = job * climate->group_count + i;
+        stage_ask_letters(&swarm->stage, group, LETTERS_LIST, 0);
         for (uint64_t number = 0; number < LETTERS_SHOWN; number++)
-            ask_letters(swarm, job, group_names[i], HOW_SHOW, number);
+            stage_ask_letters(&swarm->stage, group, LETTERS_SHOW, number);
     }
 }
 
@@ -150,9 +136,10 @@ void swarm_treat_letters(struct swarm *swarm, uint32_t job, bool is_drop)
     const struct climate *climate = &swarm->climate;
     struct world *world = swarm->stage.world;
     for (uint32_t i = 0; i < climate->group_count && !world_is_broker_down(world); i++) {
-        struct crew_group *group = crew_group_at(swarm->stage.crew, job * climate->group_count + i);
-        group->replays += !is_drop;
-        ask_letters(swarm, job, group->name, is_drop ? HOW_DROP : HOW_REPLAY, ALL_LETTERS);
+        uint32_t group = job * climate->group_count + i;
+        crew_group_at(swarm->stage.crew, group)->replays += !is_drop;
+        stage_ask_letters(&swarm->stage, group, is_drop ? LETTERS_DROP : LETTERS_REPLAY,
+                          LETTERS_ALL);
     }
 }
 

@@ -395,6 +395,8 @@ static void tap_event(struct world *world, uint32_t tap, struct span bytes)
         world_violate(world, "the tap missed %llu..%llu",
                       (unsigned long long)msg.as.missed.first_id,
                       (unsigned long long)msg.as.missed.last_id);
+    if (msg.type == MSG_DEAD_ROW && world->options.hooks.on_letter != NULL)
+        world->options.hooks.on_letter(world->options.hooks.arg, tap, &msg.as.dead_row);
     if (msg.type != MSG_EVENT)
         return;
     if (msg.as.event.id != world->taps[tap].seen_id + 1)
@@ -1396,6 +1398,15 @@ void world_starve_broker(struct world *world, uint64_t n)
 {
     world_line(world, "an allocation of the broker's fails");
     scarce_fail_in(&world->scarce, n);
+}
+
+bool world_was_starved(struct world *world)
+{
+    struct scarce *scarce = &world->scarce;
+    bool has_failed = scarce->fail_at > 0 && scarce->asked >= scarce->fail_at;
+    if (has_failed)
+        scarce->fail_at = 0;
+    return has_failed;
 }
 
 void world_rival_broker(struct world *world)

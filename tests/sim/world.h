@@ -38,6 +38,8 @@ struct world_hooks {
     void (*on_act)(void *arg, uint32_t what, uint32_t who, uint64_t value);
     /* An event of a job's control topic, at the moment it is made. */
     void (*on_event)(void *arg, uint32_t job, const struct msg_event *event);
+    /* A dead letter, when somebody asks as world_ask(); or NULL. */
+    void (*on_letter)(void *arg, uint32_t job, const struct msg_dead_row *row);
     /* All that a party says, and all that the broker says, notes and logs, byte for byte. */
     void (*on_bytes)(void *arg, bool is_from_broker, struct span bytes);
     /* A member of a group is told that a lease of it is over; before its session is.  Or NULL. */
@@ -164,6 +166,8 @@ void world_jump_clock(struct world *world, int64_t by_ns);
 void world_fill_disk(struct world *world, int64_t for_ns, bool is_short);
 /* The n-th allocation from now on fails; see fail_at. */
 void world_starve_broker(struct world *world, uint64_t n);
+/* True once for each allocation that failed. */
+bool world_was_starved(struct world *world);
 /* Another broker begins with its journal while it lives. */
 void world_rival_broker(struct world *world);
 /* It goes on, its disk has room, and no allocation fails. */
