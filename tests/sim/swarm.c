@@ -834,7 +834,10 @@ static void quiet(struct swarm *swarm)
     drop_letters(swarm);
     settle_and_probe(swarm);
     flush_all(swarm);
-    world_run(stage->world, world_now_ns(stage->world) + 1500 * WORLD_MS);
+    /* A data channel has no beats.  One that died while it was idle is noticed by what is sent now:
+     * the more often one was dead before, the later, but within broker_lost_ms. */
+    int64_t probed_ms = 1500 + swarm->climate.broker_lost_ms;
+    world_run(stage->world, world_now_ns(stage->world) + probed_ms * WORLD_MS);
     drain(swarm);
     if (swarm->climate.group_count > 0) /* behind what was settled others may have waited */
         world_run(stage->world, world_now_ns(stage->world) + 3000 * WORLD_MS);
