@@ -14,6 +14,10 @@
 #define LIMIT_ENDPOINTS 8           /* endpoints in one list */
 #define LIMIT_CREDENTIAL_BYTES 4096 /* the greeting's field for them */
 
+/* who may do what */
+#define LIMIT_ACCESS_BYTES (UINT64_C(1024) * 1024) /* an access file */
+#define LIMIT_KEY_FILE_BYTES 4096                  /* a file with a key */
+
 /* bytes on the wire */
 #define LIMIT_VALUE_BYTES UINT64_C(2147483648) /* 2 GiB: one value */
 /* A larger value travels in chunks: a connection sends one part to its end before the next begins,

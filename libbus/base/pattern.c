@@ -102,6 +102,23 @@ bool pattern_matches(struct span pattern, struct span topic)
     return given_rest.data == NULL;
 }
 
+bool pattern_meets(struct span pattern, struct span other)
+{
+    struct span rest = pattern;
+    struct span other_rest = other;
+    while (rest.data != NULL && other_rest.data != NULL) {
+        struct span level = level_next(&rest);
+        struct span other_level = level_next(&other_rest);
+        if (level_is(level, '#') || level_is(other_level, '#'))
+            return true;
+        if (!level_is(level, '+') && !level_is(other_level, '+') && !span_equal(level, other_level))
+            return false;
+    }
+    /* What is left of the longer one may be "#", which matches its parent too. */
+    struct span left = rest.data != NULL ? rest : other_rest;
+    return left.data == NULL || level_is(left, '#');
+}
+
 struct span topic_party(struct span topic)
 {
     struct span rest = topic;

@@ -148,3 +148,31 @@ Test(pattern, names_its_party_unless_that_is_a_wildcard)
     cr_assert_eq(topic_party(topic).data, topic.data);
     cr_assert(span_equal(topic_party(span_text("alice")), span_text("alice")));
 }
+
+Test(pattern, meets_another_where_one_topic_may_match_both)
+{
+    static const struct {
+        const char *pattern, *other;
+        bool does_meet;
+    } pairs[] = {
+        {"alice/grads", "alice/grads", true},
+        {"alice/grads", "alice/loss", false},
+        {"alice/+", "+/grads", true},
+        {"alice/+", "bob/+", false},
+        {"#", "+/+/x", true},
+        {"alice/#", "+/grads", true},
+        {"alice/#", "bob/#", false},
+        {"alice/grads/#", "alice/+", true},
+        {"alice/grads/+", "alice/+", false},
+        {"alice/grads/x", "alice/#", true},
+        {"alice/+/x", "alice/+/y", false},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct span pattern = span_text(pairs[i].pattern);
+        struct span other = span_text(pairs[i].other);
+        cr_assert_eq(pattern_meets(pattern, other), pairs[i].does_meet, "%s and %s",
+                     pairs[i].pattern, pairs[i].other);
+        cr_assert_eq(pattern_meets(other, pattern), pairs[i].does_meet, "%s and %s", pairs[i].other,
+                     pairs[i].pattern);
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* access.h -- the access file: who is who, who may do what, and the line that says so.
+ *
+ * The file names principals.  A principal is an organisation, or a person: whoever holds one of its
+ * keys, or has one of its user ids on the broker's machine.  A line adds rights, and no line takes
+ * any away, so the order of the lines does not matter.  errbusd(8) has the format. */
+#ifndef BASE_ACCESS_H
+#define BASE_ACCESS_H
+
+#include "libbus/base/key_text.h"
+#include "libbus/base/memory.h"
+#include "libbus/base/span.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct access;
+
+/* What a line may allow.  A set of them is a sum. */
+enum access_right {
+    ACCESS_PARTY = 1,   /* to take part in a job under a name */
+    ACCESS_TAP = 2,     /* to follow events, and to read errors and attachments */
+    ACCESS_STATUS = 4,  /* to ask for status, verdicts and waits */
+    ACCESS_JOB = 8,     /* to create, cancel and forget the job */
+    ACCESS_DEAD = 16,   /* to list, repeat and drop dead letters */
+    ACCESS_ADMIN = 32,  /* all of these but party, in all jobs, and the broker itself */
+    ACCESS_RIGHTS = 63, /* all of them */
+};
+/* The word in the file; right: one of them. */
+const char *access_right_name(enum access_right right);
+
+/* What is wrong with a file, and where. */
+struct access_fault {
+    uint32_t line;
+    struct span word; /* a part of the text; may be empty */
+    const char *what; /* behind the word: "is no right: ..." */
+};
+
+/* Reads a file.  NULL: out_fault says why; its line is 0 if there was no memory. */
+struct access *access_read(struct memory *memory, struct span text, struct access_fault *out_fault);
+void access_free(struct access **access);
+
+struct access_counts {
+    uint32_t principals, keys, uids, groups, rules;
+};
+struct access_counts access_counts(const struct access *access);
+
+/* Principals are numbered from 1 in each table; 0: there is none. */
+uint32_t access_find(const struct access *access, struct span name);
+struct span access_name(const struct access *access, uint32_t principal);
+/* now_s: seconds since 1970 by the clock of the wall.  A key or uid whose time is over is none. */
+uint32_t access_by_key(const struct access *access, const uint8_t key[KEY_BYTES], int64_t now_s);
+uint32_t access_by_uid(const struct access *access, uint32_t uid, int64_t now_s);
+/* When the next key or uid behind now_s is over; INT64_MAX: none. */
+int64_t access_next_end_s(const struct access *access, int64_t now_s);
+
+/* Each returns the first line that allows it; 0: no line does.  Principal 0 may do nothing. */
+
+/* right: one of them.  job empty: all jobs.  With ACCESS_PARTY: under some name. */
+uint32_t access_may(const struct access *access, uint32_t principal, enum access_right right,
+                    struct span job);
+/* To be this party. */
+uint32_t access_may_be(const struct access *access, uint32_t principal, struct span job,
+                       struct span party);
+/* As this party, to read this topic.  A party may read what it writes. */
+uint32_t access_may_read(const struct access *access, uint32_t principal, struct span job,
+                         struct span party, struct span topic);
+/* The same for some topic that the pattern matches. */
+uint32_t access_may_match(const struct access *access, uint32_t principal, struct span job,
+                          struct span party, struct span pattern);
+
+#endif
