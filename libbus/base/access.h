@@ -3,7 +3,7 @@
  *
  * The file names principals.  A principal is an organisation, or a person: whoever holds one of its
  * keys, or has one of its user ids on the broker's machine.  A line adds rights, and no line takes
- * any away, so the order of the lines does not matter.  errbusd(8) has the format. */
+ * any away, so the order of the lines does not matter.  errbus-access(1) has the format. */
 #ifndef BASE_ACCESS_H
 #define BASE_ACCESS_H
 

@@ -8,6 +8,7 @@
 #include "tests/lib/broker.h"
 #include "tests/lib/folder.h"
 
+#include <bus/access.h>
 #include <bus/report.h>
 #include <bus/bus.h>
 #include <bus/tap.h>

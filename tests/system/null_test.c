@@ -4,6 +4,7 @@
  * null_calls.awk makes the calls from the public headers, so a new function has its lines without a
  * change here.  What differs from the rule stands below, and has to stand in the headers, too. */
 #include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -23,10 +24,23 @@ static struct {
     struct bus_tap *tap;
     struct bus_admin *admin;
     struct bus_dead *dead;
+    char path[32]; /* of no file, in a folder that nobody can make */
+    struct bus_access *access;
 } given;
+
+static void give_access(void)
+{
+    struct folder folder;
+    char path[FOLDER_PATH_BYTES_MAX];
+    cr_assert(folder_make(&folder) && folder_write(&folder, "access", "uid n 1\n", path));
+    expect_code(bus_access_read(path, &given.access, NULL), BUS_OK);
+    folder_fini(&folder);
+    memcpy(given.path, "/proc/errbus/none", sizeof "/proc/errbus/none");
+}
 
 static void give(void)
 {
+    give_access();
     struct bus_sub_options options;
     bus_sub_options_init(&options);
     options.group = "n";
@@ -47,6 +61,7 @@ static void give(void)
 
 static void take_back(void)
 {
+    bus_access_free(&given.access);
     bus_dead_free(&given.dead);
     bus_msg_free(&given.msg);
     bus_error_unref(&given.error);
@@ -185,9 +200,10 @@ static bool is_null_for_nothing(const char *name, enum kind kind)
     static const char *const texts[] = {"bus_sub_slot.sub", "bus_error_topic.error",
                                         "bus_error_blame_at.error",
                                         "bus_error_attachment_at.error"};
-    static const char *const pointers[] = {
-        "bus_error_new.type", "bus_msg_value.msg",         "bus_dead_value.dead",
-        "bus_job_info.job",   "bus_status_journal.status", "bus_report_summary.report"};
+    static const char *const pointers[] = {"bus_error_new.type",       "bus_msg_value.msg",
+                                           "bus_dead_value.dead",      "bus_access_summary.access",
+                                           "bus_job_info.job",         "bus_status_journal.status",
+                                           "bus_report_summary.report"};
     for (size_t i = 0; kind == TEXT && i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i], name) == 0)
             return true;

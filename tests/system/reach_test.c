@@ -188,23 +188,27 @@ static const char *const subcommands[] = {
 };
 enum { SUBCOMMAND_COUNT = sizeof subcommands / sizeof subcommands[0] };
 
+enum waits { FOR_OTHERS, FOR_BROKER, FOR_NOBODY };
+
 /* Each of them while it waits for a broker that does not answer, or for what does not come. */
 static const struct {
     const char *words[7];
-    bool is_question; /* it waits for a broker alone */
+    enum waits waits;
 } waiting[] = {
-    {{"pub", "-p", "alice", "w", "--reserve-only"}, false},
-    {{"sub", "bob/w"}, false},
-    {{"tap"}, false},
-    {{"errors"}, true},
-    {{"verdict", "--final"}, true},
-    {{"why"}, true},
-    {{"job", "show"}, true},
-    {{"request", "unserved", "x"}, false},
-    {{"dead", "list", "g"}, true},
-    {{"status"}, true},
-    {{"run", "-p", "carol", "--", "sleep", "600"}, false},
-    {{"worker", "g", "--", "true"}, false},
+    {{"pub", "-p", "alice", "w", "--reserve-only"}, FOR_OTHERS},
+    {{"sub", "bob/w"}, FOR_OTHERS},
+    {{"tap"}, FOR_OTHERS},
+    {{"errors"}, FOR_BROKER},
+    {{"verdict", "--final"}, FOR_BROKER},
+    {{"why"}, FOR_BROKER},
+    {{"job", "show"}, FOR_BROKER},
+    {{"request", "unserved", "x"}, FOR_OTHERS},
+    {{"dead", "list", "g"}, FOR_BROKER},
+    {{"status"}, FOR_BROKER},
+    {{"run", "-p", "carol", "--", "sleep", "600"}, FOR_OTHERS},
+    {{"worker", "g", "--", "true"}, FOR_OTHERS},
+    {{"key"}, FOR_NOBODY},
+    {{"access"}, FOR_NOBODY},
 };
 
 static const int numbers[] = {SIGINT, SIGTERM};
@@ -229,9 +233,14 @@ Test(reach, a_signal_ends_each_subcommand_that_waits_for_a_broker, .init = stage
     struct process processes[SUBCOMMAND_COUNT];
     const char *line = NULL;
     process_signal(&stage.process, SIGSTOP);
-    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        start(&processes[i], stage.control, words_of(i));
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        const char *const *words = words_of(i);
+        if (waiting[i].waits != FOR_NOBODY)
+            start(&processes[i], stage.control, words);
+    }
+    for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
+        if (waiting[i].waits == FOR_NOBODY)
+            continue;
         cr_assert(process_complaint(&processes[i], SOON_MS, &line), "%s", subcommands[i]);
         cr_expect_not_null(strstr(line, "waiting for a broker"), "%s", line);
         expect_ended_by(&processes[i], subcommands[i], numbers[i % 2]);
@@ -244,10 +253,10 @@ Test(reach, a_signal_ends_each_subcommand_that_waits_for_others, .init = stage_o
 {
     struct process processes[SUBCOMMAND_COUNT];
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
-        if (!waiting[i].is_question)
+        if (waiting[i].waits == FOR_OTHERS)
             start(&processes[i], stage.control, words_of(i));
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
-        if (waiting[i].is_question)
+        if (waiting[i].waits != FOR_OTHERS)
             continue;
         cr_assert_eq(process_wait(&processes[i], JOINED_MS), -1, "%s: %s", subcommands[i],
                      process_complained(&processes[i]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* access_test.c -- the access file: what each line means, who may do what by which line, and what is
- * said of each wrong line. */
+/* access_test.c -- the access file: what each line means, who may do what by which line, and what
+ * is said of each wrong line. */
 #include "libbus/base/access.h"
 
 #include "libbus/base/limits.h"

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* access.h -- keys, and access files: who may do what in which job.
+ *
+ * These calls read and write files.  They speak with no broker.  The conventions of bus/bus.h hold
+ * here too. */
+#ifndef BUS_ACCESS_H
+#define BUS_ACCESS_H
+
+#include <bus/bus.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- bus_key: files with a key ----------------------------------------------------------------*/
+
+/* A key is a pair.  The secret half stays in a file that its owner alone may read.  The public half
+ * is a text, ebp_ and 56 characters, which may be shown to anybody. */
+#define BUS_KEY_TEXT_BYTES 61 /* the text of a public key, with its NUL */
+
+/* Makes a key and writes it to a new file, with mode 0600.  Folders that are missing are made, with
+ * mode 0700.  public_text has room for BUS_KEY_TEXT_BYTES.  Errors: BUS_EDENIED: the file exists,
+ * or cannot be written.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_key_new(const char *path, char *public_text,
+                                              struct bus_error **reterr);
+/* Reads the public half of a key.  Errors: BUS_EDENIED: the file cannot be read, is a symbolic link
+ * or not a file, belongs to another user, or others may read or write it; BUS_EPROTO: it holds no
+ * key.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_key_show(const char *path, char *public_text,
+                                               struct bus_error **reterr);
+/* Copies a secret key of another form to a new file of ours, as bus_key_new() would make it.  The
+ * file `source` is a certificate of CZMQ or PyZMQ with a secret key, or it has the secret key as
+ * text, in the Z85 form of ZeroMQ or in ours.  Errors: as of the two calls above.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_key_import(const char *path, const char *source,
+                                                 char *public_text, struct bus_error **reterr);
+/* Writes the place of the key that is used where no other is named: $ERRBUS_KEY, else
+ * $XDG_CONFIG_HOME/errbus/key, else ~/.config/errbus/key.  Errors: BUS_EDENIED: there is no home
+ * directory; BUS_ETOOBIG: the path does not fit in place_bytes.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_key_path(char *place, size_t place_bytes,
+                                               struct bus_error **reterr);
+
+/* ---- bus_access: what an access file says -----------------------------------------------------*/
+
+struct bus_access; /* an access file as it was read; errbus-access(1) has its format */
+
+/* A right that a line of the file gives. */
+enum bus_right {
+    BUS_RIGHT_PARTY = 1,  /* to take part in a job */
+    BUS_RIGHT_TAP = 2,    /* to follow events, and to read errors and attachments */
+    BUS_RIGHT_STATUS = 4, /* to ask for status, verdicts and waits */
+    BUS_RIGHT_JOB = 8,    /* to create, cancel and forget a job */
+    BUS_RIGHT_DEAD = 16,  /* to list, repeat and drop dead letters */
+    BUS_RIGHT_ADMIN = 32, /* all of these but party, in all jobs */
+};
+/* The word in the file.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_right_name(enum bus_right right);
+
+/* Reads the file.  Errors: BUS_EDENIED: it cannot be read; BUS_EPROTO: a line is wrong, and the
+ * message begins with the path and the number of the line.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_access_read(const char *path, struct bus_access **out_access,
+                                                  struct bus_error **reterr);
+BUS_API void bus_access_free(struct bus_access **access); /* [one] */
+
+struct bus_access_summary {
+    uint32_t names; /* of those who have a key or a uid */
+    uint32_t keys;
+    uint32_t uids;
+    uint32_t groups;
+    uint32_t rules;
+};
+/* What the file has.  [any] */
+BUS_API const struct bus_access_summary *bus_access_summary(const struct bus_access *access);
+/* Whether somebody of this name has a key or a uid: 1 or 0.  [any] */
+BUS_API int bus_access_has(const struct bus_access *access, const char *name);
+
+/* These return the number of the first line that allows it.  0: no line does.  */
+
+/* One right in a job.  job "": in all jobs.  [any] */
+BUS_API uint32_t bus_access_may(const struct bus_access *access, const char *name,
+                                enum bus_right right, const char *job);
+/* To be this party.  [any] */
+BUS_API uint32_t bus_access_may_be(const struct bus_access *access, const char *name,
+                                   const char *job, const char *party);
+/* As this party, to read the topic, or some topic that a pattern matches.  [any] */
+BUS_API uint32_t bus_access_may_read(const struct bus_access *access, const char *name,
+                                     const char *job, const char *party, const char *topic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

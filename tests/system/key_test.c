@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* key_test.c -- errbus key and errbus access: files with keys, and what an access file allows. */
+#include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ARGUMENTS_MAX 16
+#define TEXT_BYTES 1024
+
+static struct folder folder;
+static char key_path[FOLDER_PATH_BYTES_MAX * 2];
+
+static void open_folder(void)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(key_path, sizeof key_path, "%s/sub/key", folder.path);
+}
+
+static void close_folder(void)
+{
+    folder_fini(&folder);
+}
+
+TestSuite(key, .init = open_folder, .fini = close_folder, .timeout = 120);
+
+/* Runs `errbus ...`; words end with NULL.  Returns the exit status. */
+static int run(struct process *process, const char *subcommand, ...)
+{
+    const char *argv[ARGUMENTS_MAX] = {"errbus", subcommand};
+    size_t count = 2;
+    va_list args;
+    va_start(args, subcommand);
+    for (const char *word = va_arg(args, const char *); word != NULL && count + 1 < ARGUMENTS_MAX;
+         word = va_arg(args, const char *))
+        argv[count++] = word;
+    va_end(args);
+    cr_assert(process_start(process, argv, NULL));
+    return process_wait(process, 3 * SOON_MS);
+}
+
+static void expect_said(struct process *process, const char *text)
+{
+    cr_assert_str_eq(process_said(process), text, "%s%s", process_said(process),
+                     process_complained(process));
+    process_fini(process);
+}
+
+/* It failed, and said this. */
+static void expect_complaint(struct process *process, const char *text)
+{
+    cr_assert(strstr(process_complained(process), text) != NULL, "'%s' is not in: %s", text,
+              process_complained(process));
+    cr_assert_str_empty(process_said(process));
+    process_fini(process);
+}
+
+static void read_text(const char *path, char text[TEXT_BYTES])
+{
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    size_t bytes = fread(text, 1, TEXT_BYTES - 1, file);
+    text[bytes] = '\0';
+    fclose(file);
+}
+
+static void write_text(const char *name, const char *text, mode_t mode, char *path)
+{
+    cr_assert(folder_write(&folder, name, text, path));
+    cr_assert_eq(chmod(path, mode), 0);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+Test(key, is_made_once_and_for_its_owner_alone)
+{
+    struct process process;
+    struct stat status;
+    char made[TEXT_BYTES], file[TEXT_BYTES], again[TEXT_BYTES];
+    umask(0);
+    cr_assert_eq(run(&process, "key", "new", "-f", key_path, NULL), 0);
+    snprintf(made, sizeof made, "%s", process_said(&process));
+    cr_assert_eq(strlen(made), 61, "%s", made);
+    cr_assert(strncmp(made, "ebp_", 4) == 0 && made[60] == '\n', "%s", made);
+    process_fini(&process);
+    cr_assert_eq(stat(key_path, &status), 0);
+    cr_assert_eq(status.st_mode & 07777, 0600);
+    read_text(key_path, file);
+
+    cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), 0);
+    expect_said(&process, made);
+    cr_assert_eq(run(&process, "key", "new", "-f", key_path, NULL), 6);
+    expect_complaint(&process, "exists, and a key is not overwritten");
+    read_text(key_path, again);
+    cr_assert_str_eq(file, again);
+}
+
+Test(key, is_where_the_environment_says)
+{
+    struct process process;
+    struct stat status;
+    char path[FOLDER_PATH_BYTES_MAX * 2];
+    setenv("XDG_CONFIG_HOME", folder.path, 1);
+    unsetenv("ERRBUS_KEY");
+    cr_assert_eq(run(&process, "key", "new", NULL), 0);
+    process_fini(&process);
+    snprintf(path, sizeof path, "%s/errbus/key", folder.path);
+    cr_assert_eq(stat(path, &status), 0);
+    setenv("ERRBUS_KEY", key_path, 1);
+    cr_assert_eq(run(&process, "key", "show", NULL), 6);
+    expect_complaint(&process, "'errbus key new' makes one");
+    cr_assert_eq(run(&process, "key", "new", NULL), 0);
+    process_fini(&process);
+    cr_assert_eq(stat(key_path, &status), 0);
+}
+
+Test(key, is_refused_where_others_may_read_it)
+{
+    struct process process;
+    cr_assert_eq(run(&process, "key", "new", "-f", key_path, NULL), 0);
+    process_fini(&process);
+    static const mode_t modes[] = {0640, 0604, 0620, 0602, 0610, 0601};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        cr_assert_eq(chmod(key_path, modes[i]), 0);
+        cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), 6);
+        expect_complaint(&process, "others can read or write it");
+    }
+    cr_assert_eq(chmod(key_path, 0400), 0);
+    cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), 0);
+    process_fini(&process);
+}
+
+Test(key, follows_no_symbolic_link)
+{
+    struct process process;
+    char link_path[FOLDER_PATH_BYTES_MAX * 2];
+    char target[FOLDER_PATH_BYTES_MAX * 2];
+    snprintf(link_path, sizeof link_path, "%s/link", folder.path);
+    snprintf(target, sizeof target, "%s/target", folder.path);
+    cr_assert_eq(symlink(target, link_path), 0);
+    cr_assert_eq(run(&process, "key", "new", "-f", link_path, NULL), 6);
+    expect_complaint(&process, "exists, and a key is not overwritten");
+    cr_assert_neq(access(target, F_OK), 0);
+    cr_assert_eq(run(&process, "key", "new", "-f", target, NULL), 0);
+    process_fini(&process);
+    cr_assert_eq(run(&process, "key", "show", "-f", link_path, NULL), 6);
+    expect_complaint(&process, "it is a symbolic link");
+    cr_assert_eq(run(&process, "key", "show", "-f", folder.path, NULL), 6);
+    expect_complaint(&process, "it is not a file");
+}
+
+/* The pair of RFC 26 (CurveZMQ), as the tests of libzmq have it. */
+#define Z85_PUBLIC "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID"
+#define Z85_SECRET "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs"
+#define OWN_PUBLIC "ebp_ac5yqry5mxrglgzqyvnfgiooxnnkwk3quomgixbg3srlf7fuh7crqyhm"
+
+Test(key, is_taken_over_from_files_of_zeromq)
+{
+    struct process process;
+    char source[FOLDER_PATH_BYTES_MAX], own[TEXT_BYTES];
+    static const char *const forms[] = {
+        "#   ****  Generated on ...\n\nmetadata\ncurve\n    public-key = \"" Z85_PUBLIC
+        "\"\n    secret-key = \"" Z85_SECRET "\"\n",
+        Z85_SECRET "\n",
+        Z85_SECRET,
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        write_text("source", forms[i], 0600, source);
+        cr_assert_eq(run(&process, "key", "import", "-f", key_path, source, NULL), 0);
+        expect_said(&process, OWN_PUBLIC "\n");
+        read_text(key_path, own);
+        cr_assert_eq(unlink(key_path), 0);
+    }
+    write_text("source", own, 0600, source); /* our own form */
+    cr_assert_eq(run(&process, "key", "import", "-f", key_path, source, NULL), 0);
+    expect_said(&process, OWN_PUBLIC "\n");
+}
+
+Test(key, says_what_is_no_key_and_repeats_no_secret)
+{
+    struct process process;
+    char source[FOLDER_PATH_BYTES_MAX];
+    static const char *const forms[] = {"", "nothing", "secret ebs_abcdefg\n",
+                                        "public-key = \"" Z85_PUBLIC "\"\n"};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        write_text("source", forms[i], 0600, source);
+        cr_assert_eq(run(&process, "key", "import", "-f", key_path, source, NULL), 1);
+        cr_assert(strstr(process_complained(&process), "abcdefg") == NULL);
+        expect_complaint(&process, "holds no secret key");
+        cr_assert_eq(run(&process, "key", "show", "-f", source, NULL), 1);
+        cr_assert(strstr(process_complained(&process), "abcdefg") == NULL);
+        expect_complaint(&process, "is no key of Errbus");
+    }
+    write_text("source", Z85_SECRET, 0644, source);
+    cr_assert_eq(run(&process, "key", "import", "-f", key_path, source, NULL), 6);
+    expect_complaint(&process, "others can read or write it");
+    cr_assert_eq(run(&process, "key", "import", NULL), 2);
+    expect_complaint(&process, "import needs the file");
+    cr_assert_eq(run(&process, "key", "old", NULL), 2);
+    expect_complaint(&process, "expected 'new', 'show' or 'import'");
+}
+
+/* ---- access files ---------------------------------------------------------------------------- */
+
+static void write_access(char path[FOLDER_PATH_BYTES_MAX])
+{
+    write_text("access",
+               "# a comment\n"
+               "key bob " OWN_PUBLIC "\n"
+               "uid ops 1000\n"
+               "allow bob party as auditor reads aggregator/# in audit\n"
+               "allow ops tap status in *\n",
+               0644, path);
+}
+
+Test(key, has_rights_that_access_explains)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX], expected[TEXT_BYTES];
+    write_access(path);
+    snprintf(expected, sizeof expected,
+             "%s: well formed; names: 2, keys: 1, uids: 1, groups: 0, rules: 2\n", path);
+    cr_assert_eq(run(&process, "access", "check", path, NULL), 0);
+    expect_said(&process, expected);
+    cr_assert_eq(run(&process, "access", "explain", "-j", "audit", "-p", "auditor", path, "bob",
+                     "aggregator/model", "+/grads", NULL),
+                 0);
+    expect_said(&process, "bob in job audit, as party auditor\n"
+                          "  party: yes, by line 4\n"
+                          "  tap: no\n"
+                          "  status: no\n"
+                          "  job: no\n"
+                          "  dead: no\n"
+                          "  admin: no\n"
+                          "  read aggregator/model: yes, by line 4\n"
+                          "  read +/grads: yes, by line 4\n");
+    cr_assert_eq(run(&process, "access", "explain", "-j", "audit", "-p", "auditor", path, "bob",
+                     "alice/grads", NULL),
+                 6);
+    cr_assert(strstr(process_said(&process), "  read alice/grads: no\n") != NULL);
+    process_fini(&process);
+    cr_assert_eq(run(&process, "access", "explain", "-j", "x", path, "ops", NULL), 0);
+    cr_assert(strstr(process_said(&process), "  tap: yes, by line 5\n") != NULL);
+    process_fini(&process);
+}
+
+Test(key, is_wrong_in_a_file_at_a_line)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX], expected[TEXT_BYTES];
+    write_text("access", "uid ops 1000\n\nallow ops read in x\n", 0644, path);
+    snprintf(expected, sizeof expected, "errbus access: %s:3: 'read' is no right: ", path);
+    cr_assert_eq(run(&process, "access", "check", path, NULL), 1);
+    expect_complaint(&process, expected);
+    cr_assert_eq(run(&process, "access", "check", "/nowhere/access", NULL), 1);
+    expect_complaint(&process, "cannot read the access file '/nowhere/access': No such file");
+    write_access(path);
+    cr_assert_eq(run(&process, "access", "explain", path, "carol", NULL), 1);
+    expect_complaint(&process, "is called 'carol': no key or uid line has it");
+    cr_assert_eq(run(&process, "access", "chekc", path, NULL), 2);
+    expect_complaint(&process, "expected 'check' or 'explain'");
+}
