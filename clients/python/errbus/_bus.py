@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import queue
 import sys
 import threading
-import time
 import weakref
 from typing import (
     Any,
@@ -195,6 +195,7 @@ class Bus:
     def __init__(self, pointer: Any, send_timeout: Optional[float]) -> None:
         self._box = [pointer]
         self._users: List[int] = []
+        self._left: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # the last user, after the end
         self._send_timeout = send_timeout
         self._workers: List[threading.Thread] = []
         self._replies: str = ffi.string(lib.bus_replies(pointer)).decode()
@@ -212,6 +213,8 @@ class Bus:
             return call(self._box[0])
         finally:
             self._users.pop()
+            if not self._box and not self._users and self._left.empty():
+                self._left.put(None)
 
     def _check(self, call: Callable[[Any], Any]) -> None:
         code = self._call(call)
@@ -584,14 +587,17 @@ class Bus:
         """Leaves the job: open slots fail as party_left.  Raises if the broker did not acknowledge
         everything in time.  Values that were received stay good.  Twice is once."""
         try:
-            bus = self._box[0]
-        except IndexError:
+            self._call(lib.bus_stop)
+            code = _wait.in_slices(
+                lambda ms: int(self._call(lambda bus: lib.bus_flush(bus, ms))), timeout
+            )
+        except errors.Closed:
             return
-        lib.bus_stop(bus)
-        try:
-            code = _wait.in_slices(lambda ms: int(lib.bus_flush(bus, ms)), timeout)
-        finally:
-            closed = self._close_now(0 if timeout == 0 else 1)
+        except BaseException:
+            self._close_now(0)
+            raise
+        is_over = timeout == 0 or code == lib.BUS_ETIMEDOUT
+        closed = self._close_now(0 if is_over else 1)
         if code == lib.BUS_ETIMEDOUT or closed not in (lib.BUS_OK, lib.BUS_EFENCED):
             errors.raise_code(closed if closed != lib.BUS_OK else code)
 
@@ -602,11 +608,11 @@ class Bus:
         except IndexError:
             return int(lib.BUS_OK)
         _open_buses.discard(self)
-        end = time.monotonic() + _USERS_WAIT_S
-        while self._users:
-            if time.monotonic() > end:
+        if self._users:
+            try:
+                self._left.get(timeout=_USERS_WAIT_S)
+            except queue.Empty:
                 return int(lib.BUS_ETIMEDOUT)  # the handle is never freed
-            time.sleep(0.001)
         code = int(lib.bus_close(ffi.new("struct bus **", bus), _wait.to_ms(timeout)))
         _release_owned()
         return code
@@ -749,8 +755,7 @@ def interruptible(
 
     threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
     try:
-        while not done.wait(_wait.SLICE_MS / 1000):
-            continue
+        done.wait()
     except BaseException:
         given_up.append(True)
         if done.is_set():

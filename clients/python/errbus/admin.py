@@ -82,6 +82,10 @@ def _borrowed(error: Any) -> Optional[errors.RemoteError]:
     return errors.from_handle(errors.own(lib.bus_error_ref(error)))
 
 
+def _nothing(_out: Any) -> None:
+    """What a call leaves that makes nothing."""
+
+
 class _Handle:
     """A pointer of the library, from its opening call to its closing one."""
 
@@ -89,17 +93,46 @@ class _Handle:
     _closing: Callable[[Any], Any]
 
     def __init__(self, opening: Callable[[Any, Any], Any], keep: List[Any]) -> None:
+        self._users: List[int] = []
+        self._is_closing = False
         self._box = [interruptible(opening, self._kind, self._closing, keep)]
 
     def _pointer(self) -> Any:
-        if not self._box:
+        if self._is_closing:
             raise errors.Closed("the handle is closed")
         return self._box[0]
 
+    def _enter(self) -> Any:
+        """The pointer, for a call.  Of the calls under way and close(), the last one closes it."""
+        self._users.append(1)
+        try:
+            return self._pointer()
+        except errors.Closed:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._users.pop()
+        self._close_unused()
+
+    def _use(self, call: Callable[[Any], Any]) -> Any:
+        pointer = self._enter()
+        try:
+            return call(pointer)
+        finally:
+            self._leave()
+
+    def _close_unused(self) -> None:
+        try:
+            if self._is_closing and not self._users:
+                self._closing(ffi.new(self._kind, self._box.pop()))
+        except IndexError:
+            pass  # another thread was here first
+
     def close(self) -> None:
-        """Closes the connections.  Twice is once."""
-        if self._box:
-            self._closing(ffi.new(self._kind, self._box.pop()))
+        """Closes the connections, behind the calls under way.  Twice is once."""
+        self._is_closing = True
+        self._close_unused()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -136,11 +169,21 @@ class Admin(_Handle):
             lambda out, err: lib.bus_admin_open(server, options, self._timeout_ms, out, err), keep
         )
 
-    def _ask(self, call: Callable[..., Any], *words: Any) -> None:
-        reterr = ffi.new("struct bus_error **")
-        code = call(self._pointer(), *words, reterr)
-        if code != lib.BUS_OK:
-            errors.raise_code(code, reterr)
+    def _ask(
+        self, call: Callable[..., Any], *words: Any, kind: str = "", free: Any = None
+    ) -> Any:
+        """Asks the broker on a thread of its own, so that Ctrl-C ends the wait.  kind: a pointer to
+        what the call makes, which free() then frees."""
+        pointer = self._enter()
+
+        def asking(out: Any, reterr: Any) -> Any:
+            try:
+                return call(pointer, *words, *((out,) if kind else ()), reterr)
+            finally:
+                self._leave()
+
+        made = interruptible(asking, kind or "void **", free or _nothing, list(words))
+        return made if free is None else ffi.gc(made, lambda one: free(ffi.new(kind, one)))
 
     def job_create(self, job: str, **options: Any) -> None:
         """Creates a job.  Options are those of struct bus_job_options, times in seconds without
@@ -174,71 +217,53 @@ class Admin(_Handle):
 
     def job(self, job: str) -> Job:
         """A snapshot of one job."""
-        out = ffi.new("struct bus_job **")
-        self._ask(lib.bus_admin_job_get, job.encode(), self._timeout_ms, out)
-        try:
-            info = lib.bus_job_info(out[0])
-            members = []
-            for i in range(info.member_count):
-                row = lib.bus_job_member_at(out[0], i)
-                state = _text(lib.bus_state_name(row.state))
-                rank = row.rank if row.rank >= 0 else None
-                members.append(JobMember(_text(row.party), row.incarnation, state, rank))
-            return Job(
-                _text(info.name), _text(lib.bus_state_name(info.state)), info.attempt, info.epoch,
-                info.world_size, _borrowed(info.error), members,
-            )
-        finally:
-            lib.bus_job_free(out)
+        found = self._ask(
+            lib.bus_admin_job_get, job.encode(), self._timeout_ms,
+            kind="struct bus_job **", free=lib.bus_job_free,
+        )
+        info = lib.bus_job_info(found)
+        members = []
+        for i in range(info.member_count):
+            row = lib.bus_job_member_at(found, i)
+            state = _text(lib.bus_state_name(row.state))
+            rank = row.rank if row.rank >= 0 else None
+            members.append(JobMember(_text(row.party), row.incarnation, state, rank))
+        return Job(
+            _text(info.name), _text(lib.bus_state_name(info.state)), info.attempt, info.epoch,
+            info.world_size, _borrowed(info.error), members,
+        )
 
     def status(self, job: str = "") -> List[StatusRow]:
         """What the broker holds: of one job, or of all."""
-        out = ffi.new("struct bus_status **")
-        self._ask(lib.bus_admin_status_get, job.encode(), self._timeout_ms, out)
+        found = self._ask(
+            lib.bus_admin_status_get, job.encode(), self._timeout_ms,
+            kind="struct bus_status **", free=lib.bus_status_free,
+        )
         kinds = ("job", "party", "topic", "sub", "group")
-        try:
-            rows = []
-            for i in range(lib.bus_status_count(out[0])):
-                row = lib.bus_status_at(out[0], i)
-                rows.append(StatusRow(
-                    kinds[row.kind], _text(row.job), _text(row.name), _text(row.party),
-                    _text(lib.bus_state_name(row.state)), row.open, row.pending, row.next_seq,
-                    row.dead,
-                ))
-            return rows
-        finally:
-            lib.bus_status_free(out)
+        rows = []
+        for i in range(lib.bus_status_count(found)):
+            row = lib.bus_status_at(found, i)
+            rows.append(StatusRow(
+                kinds[row.kind], _text(row.job), _text(row.name), _text(row.party),
+                _text(lib.bus_state_name(row.state)), row.open, row.pending, row.next_seq, row.dead,
+            ))
+        return rows
 
     def dead(self, job: str, group: str) -> List[Letter]:
         """The dead letters of a group, without their values."""
-        out = ffi.new("struct bus_dead **")
-        names = (job.encode(), group.encode())
-        self._ask(lib.bus_admin_dead_list, *names, self._timeout_ms, out)
-        return self._letters(out)
+        return _letters(self._letters(lib.bus_admin_dead_list, job.encode(), group.encode()))
 
     def dead_show(self, job: str, group: str, number: int) -> Letter:
         """One letter with its value and its error."""
-        out = ffi.new("struct bus_dead **")
-        names = (job.encode(), group.encode(), number)
-        self._ask(lib.bus_admin_dead_show, *names, self._timeout_ms, out)
+        found = self._letters(lib.bus_admin_dead_show, job.encode(), group.encode(), number)
         size = ffi.new("size_t *")
-        pointer = lib.bus_dead_value(out[0], size)
+        pointer = lib.bus_dead_value(found, size)
         value = bytes(ffi.buffer(pointer, size[0]))
-        error = _borrowed(lib.bus_dead_error(out[0]))
-        return self._letters(out)[0]._replace(value=value, error=error)
+        return _letters(found)[0]._replace(value=value, error=_borrowed(lib.bus_dead_error(found)))
 
-    def _letters(self, out: Any) -> List[Letter]:
-        try:
-            letters = []
-            for i in range(lib.bus_dead_count(out[0])):
-                row = lib.bus_dead_at(out[0], i)
-                letters.append(Letter(
-                    row.number, _text(row.topic), row.seq, row.deliveries, row.at_ns / 1e9,
-                    _text(row.type), _text(row.message), None, None,
-                ))
-            return letters
-        finally:
-            lib.bus_dead_free(out)
+    def _letters(self, call: Any, *words: Any) -> Any:
+        kind = "struct bus_dead **"
+        return self._ask(call, *words, self._timeout_ms, kind=kind, free=lib.bus_dead_free)
 
     def dead_replay(self, job: str, group: str, number: Optional[int] = None) -> int:
         """Gives a letter to its group again, or all; how many."""
@@ -249,10 +274,8 @@ class Admin(_Handle):
         return self._of_letters(lib.bus_admin_dead_drop, job, group, number)
 
     def _of_letters(self, call: Any, job: str, group: str, number: Optional[int]) -> int:
-        count = ffi.new("uint64_t *")
-        which = lib.BUS_DEAD_ALL if number is None else number
-        self._ask(call, job.encode(), group.encode(), which, self._timeout_ms, count)
-        return int(count[0])
+        words = (job.encode(), group.encode(), lib.BUS_DEAD_ALL if number is None else number)
+        return int(self._ask(call, *words, self._timeout_ms, kind="uint64_t *"))
 
     def attachment(self, job: str, error_id: str, name: str) -> bytes:
         """One attachment of an error: the "stderr" of errbus run, for example."""
@@ -261,6 +284,17 @@ class Admin(_Handle):
         words = (job.encode(), error_id.encode(), name.encode(), self._timeout_ms)
         self._ask(lib.bus_admin_attachment_fetch, *words, lib.errbus_take_bytes, handle)
         return b"".join(pieces)
+
+
+def _letters(found: Any) -> List[Letter]:
+    letters = []
+    for i in range(lib.bus_dead_count(found)):
+        row = lib.bus_dead_at(found, i)
+        letters.append(Letter(
+            row.number, _text(row.topic), row.seq, row.deliveries, row.at_ns / 1e9,
+            _text(row.type), _text(row.message), None, None,
+        ))
+    return letters
 
 
 class Tap(_Handle):
@@ -296,7 +330,10 @@ class Tap(_Handle):
     def next(self, timeout: Optional[float] = None) -> Event:
         """The next event.  Raises TimedOut; Overrun, which has first and count of the ids missed;
         Ended behind until_id."""
-        tap = self._pointer()
+        event: Event = self._use(lambda tap: self._next(tap, timeout))
+        return event
+
+    def _next(self, tap: Any, timeout: Optional[float]) -> Event:
         out = ffi.new("const struct bus_event **")
         reterr = ffi.new("struct bus_error **")
 
@@ -336,4 +373,12 @@ class Tap(_Handle):
 
     def fileno(self) -> int:
         """A descriptor that is readable while next() would not wait."""
-        return int(lib.bus_tap_fd(self._pointer()))
+        return int(self._use(lib.bus_tap_fd))
+
+    def close(self) -> None:
+        """Closes the connection; next() of another thread ends with Closed.  Twice is once."""
+        try:
+            self._use(lib.bus_tap_stop)
+        except errors.Closed:
+            return
+        super().close()

@@ -4,10 +4,19 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 import errbus
+
+
+def until(is_so, within=20):
+    """Until is_so(): for what happens by itself, and nothing wakes this thread for."""
+    end = time.monotonic() + within
+    while not is_so():
+        assert time.monotonic() < end, "it did not become so"
+        time.sleep(0.001)
 
 
 class Broker:
