@@ -20,16 +20,6 @@ struct fold {
     uint32_t folded_count;
 };
 
-static size_t node_bytes(uint32_t room)
-{
-    return room > 0 ? ((size_t)room + 1) * NODE_ARRAYS * sizeof(uint32_t) : 0;
-}
-
-static size_t edge_bytes(uint32_t room)
-{
-    return (size_t)room * EDGE_ARRAYS * sizeof(uint32_t);
-}
-
 void graph_init(struct graph *graph, struct memory *memory)
 {
     *graph = (struct graph){.memory = memory};
@@ -37,52 +27,23 @@ void graph_init(struct graph *graph, struct memory *memory)
 
 void graph_fini(struct graph *graph)
 {
-    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
-    memory_give(graph->memory, graph->edge_block, edge_bytes(graph->edge_room));
+    widen_give(graph->memory, graph->first, graph->node_room, NODE_ARRAYS);
+    widen_give(graph->memory, graph->to, graph->edge_room, EDGE_ARRAYS);
     graph_init(graph, graph->memory);
-}
-
-static void share_nodes(struct graph *graph)
-{
-    uint32_t **const arrays[NODE_ARRAYS] = {
-        &graph->first,  &graph->back_first, &graph->is_reached, &graph->component,
-        &graph->folded, &graph->steps,      &graph->number,     &graph->low,
-        &graph->cursor, &graph->stack,      &graph->calls,
-    };
-    for (uint32_t i = 0; i < NODE_ARRAYS; i++)
-        *arrays[i] = graph->node_block + i * ((size_t)graph->node_room + 1);
-}
-
-static bool reserve_nodes(struct graph *graph, uint32_t nodes)
-{
-    if (nodes <= graph->node_room)
-        return true;
-    uint32_t *block = widen(graph->memory, graph->node_block, &graph->node_room, nodes, node_bytes);
-    if (block == NULL)
-        return false;
-    graph->node_block = block;
-    share_nodes(graph);
-    return true;
-}
-
-static bool reserve_edges(struct graph *graph, uint32_t edges)
-{
-    if (edges <= graph->edge_room)
-        return true;
-    uint32_t *block = widen(graph->memory, graph->edge_block, &graph->edge_room, edges, edge_bytes);
-    if (block == NULL)
-        return false;
-    graph->edge_block = block;
-    graph->to = block;
-    graph->back_to = block + graph->edge_room;
-    return true;
 }
 
 bool graph_reserve(struct graph *graph, uint32_t nodes, uint32_t edges)
 {
+    uint32_t **const of_nodes[NODE_ARRAYS] = {
+        &graph->first,  &graph->back_first, &graph->is_reached, &graph->component,
+        &graph->folded, &graph->steps,      &graph->number,     &graph->low,
+        &graph->cursor, &graph->stack,      &graph->calls,
+    };
+    uint32_t **const of_edges[EDGE_ARRAYS] = {&graph->to, &graph->back_to};
     must(nodes <= UINT32_MAX / 4 && edges <= UINT32_MAX / 4);
     graph_clear(graph);
-    return reserve_nodes(graph, nodes) && reserve_edges(graph, edges);
+    return widen(graph->memory, &graph->node_room, nodes, of_nodes, NODE_ARRAYS) &&
+           widen(graph->memory, &graph->edge_room, edges, of_edges, EDGE_ARRAYS);
 }
 
 void graph_clear(struct graph *graph)

@@ -20,9 +20,8 @@ struct graph {
     uint32_t node_room, edge_room;
     uint32_t node_count, edge_count;
     uint32_t component_count;
-    uint32_t *node_block; /* the arrays below with an element a node, and one more */
-    uint32_t *edge_block; /* ... with an element an edge */
 
+    /* to and back_to have an element an edge; the others an element a node, and one more. */
     uint32_t *first;      /* edges of a node are to[first[node]] .. to[first[node + 1] - 1] */
     uint32_t *to;         /* where each edge leads */
     uint32_t *is_reached; /* graph_reach(): 1 or 0 */

@@ -9,17 +9,8 @@
 
 enum {
     NODE_ARRAYS = 6,
+    EDGE_ARRAYS = 3,
 };
-
-static size_t node_bytes(uint32_t room)
-{
-    return room > 0 ? ((size_t)room + 1) * NODE_ARRAYS * sizeof(uint32_t) : 0;
-}
-
-static size_t edge_bytes(uint32_t room)
-{
-    return (size_t)room * (sizeof(struct wait_graph_edge) + sizeof(uint32_t));
-}
 
 void wait_graph_init(struct wait_graph *graph, struct memory *memory)
 {
@@ -32,48 +23,24 @@ void wait_graph_fini(struct wait_graph *graph)
 {
     graph_fini(&graph->waits);
     graph_fini(&graph->stuck);
-    memory_give(graph->memory, graph->node_block, node_bytes(graph->node_room));
-    memory_give(graph->memory, graph->edges, edge_bytes(graph->edge_room));
+    widen_give(graph->memory, graph->mode, graph->node_room, NODE_ARRAYS);
+    widen_give(graph->memory, graph->from, graph->edge_room, EDGE_ARRAYS);
     wait_graph_init(graph, graph->memory);
-}
-
-static bool reserve_nodes(struct wait_graph *graph, uint32_t nodes)
-{
-    if (nodes <= graph->node_room)
-        return true;
-    uint32_t *block = widen(graph->memory, graph->node_block, &graph->node_room, nodes, node_bytes);
-    if (block == NULL)
-        return false;
-    graph->node_block = block;
-    uint32_t **const arrays[NODE_ARRAYS] = {&graph->mode,  &graph->is_stuck, &graph->cycle,
-                                            &graph->first, &graph->left,     &graph->queue};
-    for (uint32_t i = 0; i < NODE_ARRAYS; i++)
-        *arrays[i] = block + i * ((size_t)graph->node_room + 1);
-    return true;
-}
-
-static bool reserve_edges(struct wait_graph *graph, uint32_t edges)
-{
-    if (edges <= graph->edge_room)
-        return true;
-    struct wait_graph_edge *block =
-        widen(graph->memory, graph->edges, &graph->edge_room, edges, edge_bytes);
-    if (block == NULL)
-        return false;
-    graph->edges = block;
-    graph->order = (uint32_t *)(void *)(block + graph->edge_room);
-    return true;
 }
 
 bool wait_graph_reserve(struct wait_graph *graph, uint32_t nodes, uint32_t edges)
 {
+    uint32_t **const of_nodes[NODE_ARRAYS] = {&graph->mode,  &graph->is_stuck, &graph->cycle,
+                                              &graph->first, &graph->left,     &graph->queue};
+    uint32_t **const of_edges[EDGE_ARRAYS] = {&graph->from, &graph->to, &graph->order};
     must(nodes <= UINT32_MAX / 4 && edges <= UINT32_MAX / 4);
     graph->node_count = 0;
     graph->edge_count = 0;
     graph->cycle_count = 0;
     return graph_reserve(&graph->waits, nodes, edges) &&
-           graph_reserve(&graph->stuck, nodes, edges) && reserve_nodes(graph, nodes) &&
-           reserve_edges(graph, edges);
+           graph_reserve(&graph->stuck, nodes, edges) &&
+           widen(graph->memory, &graph->node_room, nodes, of_nodes, NODE_ARRAYS) &&
+           widen(graph->memory, &graph->edge_room, edges, of_edges, EDGE_ARRAYS);
 }
 
 uint32_t wait_graph_add_node(struct wait_graph *graph, enum wait_mode mode)
@@ -87,8 +54,10 @@ void wait_graph_add_edge(struct wait_graph *graph, uint32_t from, uint32_t to)
 {
     must(from < graph->node_count && to < graph->node_count);
     must(graph->edge_count < graph->edge_room);
-    if (from != to)
-        graph->edges[graph->edge_count++] = (struct wait_graph_edge){from, to};
+    if (from == to)
+        return;
+    graph->from[graph->edge_count] = from;
+    graph->to[graph->edge_count++] = to;
 }
 
 /* ---- solving --------------------------------------------------------------------------------- */
@@ -99,13 +68,13 @@ static void put_in_order(struct wait_graph *graph)
     uint32_t *first = graph->first;
     memset(first, 0, ((size_t)graph->node_count + 1) * sizeof *first);
     for (uint32_t i = 0; i < graph->edge_count; i++)
-        first[graph->edges[i].from + 1] += 1;
+        first[graph->from[i] + 1] += 1;
     for (uint32_t node = 0; node < graph->node_count; node++) {
         first[node + 1] += first[node];
         graph->left[node] = first[node];
     }
     for (uint32_t i = 0; i < graph->edge_count; i++)
-        graph->order[graph->left[graph->edges[i].from]++] = i;
+        graph->order[graph->left[graph->from[i]]++] = i;
 }
 
 /* is_stuck_only: edges between two stuck nodes alone. */
@@ -115,7 +84,7 @@ static void build(const struct wait_graph *graph, struct graph *out, bool is_stu
     for (uint32_t node = 0; node < graph->node_count; node++) {
         (void)graph_add_node(out); /* the same number */
         for (uint32_t i = graph->first[node]; i < graph->first[node + 1]; i++) {
-            uint32_t to = graph->edges[graph->order[i]].to;
+            uint32_t to = graph->to[graph->order[i]];
             if (!is_stuck_only || (graph->is_stuck[node] && graph->is_stuck[to]))
                 graph_add_edge(out, to);
         }

@@ -21,26 +21,23 @@
 
 enum wait_mode { WAIT_FOR_ANY, WAIT_FOR_ALL };
 
-struct wait_graph_edge {
-    uint32_t from, to;
-};
-
 struct wait_graph {
     struct memory *memory;
     struct graph waits; /* sealed by wait_graph_solve() */
     struct graph stuck; /* the same nodes, and edges between stuck ones */
     uint32_t node_room, edge_room;
     uint32_t node_count, edge_count;
-    uint32_t *node_block; /* the arrays below, with an element a node and one more */
-    struct wait_graph_edge *edges;
 
+    uint32_t *from, *to; /* of each edge */
+    uint32_t *order;     /* of all edges, by the node that waits */
+
+    /* With an element a node, and one more: */
     uint32_t *mode;     /* enum wait_mode */
     uint32_t *is_stuck; /* wait_graph_solve(): 1 or 0 */
     uint32_t *cycle;    /* wait_graph_solve(): its number, or WAIT_GRAPH_NONE */
     uint32_t *first;    /* of its edges in order */
     uint32_t *left;     /* of the walks */
     uint32_t *queue;
-    uint32_t *order; /* of all edges, by the node that waits */
     uint32_t cycle_count;
 };
 

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* widen.h -- blocks of memory that grow by doubling, and need not keep their content. */
+/* widen.h -- arrays of uint32_t in one block of memory, which grows by doubling and need not keep
+ * its content. */
 #ifndef BASE_WIDEN_H
 #define BASE_WIDEN_H
 
 #include "libbus/base/memory.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define WIDEN_ROOM_MIN 64
 
-/* The bytes of a block with room for so many elements; 0 for none. */
-typedef size_t widen_bytes_fn(uint32_t room);
-
-/* Replaces block by one with room for at least needed elements: WIDEN_ROOM_MIN or *room, doubled as
- * often as it takes.  NULL: no memory, and the old block and *room stand. */
-void *widen(struct memory *memory, void *block, uint32_t *room, uint32_t needed,
-            widen_bytes_fn *bytes_of);
+/* Room in each array for `needed` elements and one more.  *room: elements that have room; it is
+ * doubled as often as it takes, from WIDEN_ROOM_MIN on.  The block begins with the first array.
+ * false: no memory, and nothing changed. */
+bool widen(struct memory *memory, uint32_t *room, uint32_t needed, uint32_t **const arrays[],
+           uint32_t count);
+/* Gives back the block of so many arrays; room 0: there is none. */
+void widen_give(struct memory *memory, uint32_t *first, uint32_t room, uint32_t count);
 
 #endif

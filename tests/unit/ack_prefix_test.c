@@ -3,6 +3,7 @@
 #include "libbus/session/ack_prefix.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 
@@ -72,12 +73,11 @@ Test(ack_prefix, agrees_with_a_model)
 {
     enum { SLOTS = 400 };
     bool is_done[SLOTS] = {false};
-    uint32_t dice = 12345;
+    uint64_t random = 12345;
     uint64_t handed = 0;
     for (int round = 0; round < 20000 && prefix.next_seq < SLOTS; round++) {
-        dice = dice * 1664525 + 1013904223;
-        uint64_t seq = (dice >> 16) % SLOTS;
-        if (handed < SLOTS && (dice & 1) != 0) {
+        uint64_t seq = draw_below(&random, SLOTS);
+        if (handed < SLOTS && draw_below(&random, 2) != 0) {
             hand(handed++);
         } else if (seq < handed) {
             is_done[seq] = true;
@@ -132,23 +132,21 @@ Test(ack_prefix, says_so_when_memory_is_short)
 
 Test(ack_prefix, acknowledges_a_run_as_its_slots_one_by_one)
 {
-    uint64_t dice = 1;
+    uint64_t random = 1;
     for (int round = 0; round < 2000; round++) {
         struct ack_prefix by_range = {0};
         struct ack_prefix by_one = {0};
         uint64_t seq = 0;
         for (int i = 0; i < 20; i++) {
-            dice = dice * 6364136223846793005u + 1442695040888963407u;
-            seq += dice >> 60 == 0 ? 2 : 1; /* now and then a number is missing */
+            seq += draw_below(&random, 16) == 0 ? 2 : 1; /* now and then a number is missing */
             cr_assert(ack_prefix_reserve(&by_range, &memory, 1) &&
                       ack_prefix_reserve(&by_one, &memory, 1));
             ack_prefix_hand(&by_range, seq, 1);
             ack_prefix_hand(&by_one, seq, 1);
         }
         for (int i = 0; i < 6; i++) {
-            dice = dice * 6364136223846793005u + 1442695040888963407u;
-            uint64_t first = i == 0 ? 1 : (dice >> 40) % 24;
-            uint64_t count = (dice >> 50) % 9;
+            uint64_t first = i == 0 ? 1 : draw_below(&random, 24);
+            uint64_t count = draw_below(&random, 9);
             bool has_moved = false;
             for (uint64_t k = 0; k < count; k++)
                 has_moved |= ack_prefix_ack(&by_one, first + k);

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* chain_test.c -- what stays of a chain that is too long; nothing is lost from the count. */
 #include "libbus/wire/chain.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 
 static struct error_record records[LIMIT_ERROR_GIVEN];
 static size_t sizes[LIMIT_ERROR_GIVEN];
 static struct chain chain;
-
-static uint32_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(*state >> 33);
-}
 
 static void clear(uint32_t count)
 {
@@ -199,25 +194,25 @@ static void random_graph(uint32_t count, uint32_t causes_most, uint64_t *random)
 {
     clear(count);
     for (uint32_t i = 0; i + 1 < count; i++) {
-        uint32_t wanted = next_random(random) % (causes_most + 1);
+        uint32_t wanted = draw_below(random, causes_most + 1);
         uint32_t cause = i;
-        records[i].left_out = next_random(random) % 16 == 0;
+        records[i].left_out = draw_below(random, 16) == 0;
         while (wanted-- > 0 && cause + 1 < count) {
             uint32_t reach = count - cause - 1 < 40 ? count - cause - 1 : 40;
-            cause += 1 + next_random(random) % reach;
+            cause += 1 + draw_below(random, reach);
             cause_add(i, cause);
         }
     }
     for (uint32_t i = 0; i < count; i++)
-        sizes[i] = 1 + next_random(random) % 2000;
+        sizes[i] = 1 + draw_below(random, 2000);
 }
 
 Test(chain, holds_whatever_the_graph)
 {
     uint64_t random = 11;
     for (unsigned round = 0; round < 600; round++) {
-        uint32_t count = 1 + next_random(&random) % LIMIT_ERROR_GIVEN;
-        random_graph(count, 1 + next_random(&random) % LIMIT_ERROR_CAUSES, &random);
-        select_and_check(count, next_random(&random) % LIMIT_ERROR_BYTES);
+        uint32_t count = 1 + draw_below(&random, LIMIT_ERROR_GIVEN);
+        random_graph(count, 1 + draw_below(&random, LIMIT_ERROR_CAUSES), &random);
+        select_and_check(count, draw_below(&random, LIMIT_ERROR_BYTES));
     }
 }

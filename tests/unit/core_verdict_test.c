@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_verdict_test.c -- which errors the core weighs, when it says why a job cannot go on, and to
  * whom; in conversations as those of core_test.c. */
+#include "tests/lib/draw.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_verdict, .init = init, .fini = fini);
@@ -402,17 +403,15 @@ Test(core_verdict, is_one_in_whatever_order_the_reports_come)
         }
         tap(5);
         for (conn_id i = COUNT - 1; i > 0; i--) {
-            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407U;
-            conn_id other = (conn_id)((seed >> 33) % (i + 1));
+            conn_id other = draw_below(&seed, i + 1);
             conn_id swapped = order[i];
             order[i] = order[other];
             order[other] = swapped;
         }
         for (conn_id i = 0; i < COUNT; i++) {
             conn_id conn = order[i];
-            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407U;
-            const char *blamed = conn > FIRST ? names[FIRST + (seed >> 33) % (conn - FIRST)] : "";
-            int64_t stamp_ns = now_ns - (int64_t)((seed >> 20) % (uint64_t)HOUR_NS);
+            const char *blamed = conn > FIRST ? names[FIRST + draw_below(&seed, conn - FIRST)] : "";
+            int64_t stamp_ns = now_ns - (int64_t)draw_below(&seed, HOUR_NS / MS) * MS;
             forget();
             fail_party(conn, (struct failing){.blames = blamed, .stamp_ns = stamp_ns}, 0);
         }

@@ -4,6 +4,7 @@
 #include "libbus/wire/frame.h"
 
 #include "libbus/wire/msg.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <msgpack.h>
@@ -11,12 +12,6 @@
 
 enum { PART_BYTES = 1 << 20 };
 static uint8_t part[PART_BYTES + 128]; /* and what is beyond the limit */
-
-static uint32_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(*state >> 33);
-}
 
 static struct frame frame_of(unsigned flags, const void *value, size_t bytes)
 {
@@ -461,11 +456,11 @@ Test(frame, reads_only_what_is_there_whatever_is_changed)
     for (unsigned round = 0; round < 20000; round++) {
         struct frame made;
         struct frame got;
-        uint32_t count = 1 + next_random(&random) % 9;
-        size_t size = many_make(count, 1 + next_random(&random) % 20, &made);
-        for (uint32_t changes = next_random(&random) % 3; changes > 0; changes--)
-            part[BATCH_HEADER_BYTES + next_random(&random) % (size - BATCH_HEADER_BYTES)] ^=
-                (uint8_t)(1u << next_random(&random) % 8);
+        uint32_t count = 1 + draw_below(&random, 9);
+        size_t size = many_make(count, 1 + draw_below(&random, 20), &made);
+        for (uint32_t changes = draw_below(&random, 3); changes > 0; changes--)
+            part[BATCH_HEADER_BYTES + draw(&random) % (size - BATCH_HEADER_BYTES)] ^=
+                (uint8_t)(1u << draw_below(&random, 8));
         if (batch_read(part, size, &got) != WIRE_EMPTY)
             continue;
         cr_assert_eq(got.frame_bytes, size - BATCH_HEADER_BYTES);

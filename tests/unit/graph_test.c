@@ -3,6 +3,7 @@
 #include "libbus/base/graph.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -11,7 +12,7 @@ enum { SMALL = 12, LONG = 100000 };
 
 static struct memory memory;
 static struct graph graph;
-static uint32_t random_state = 1;
+static uint64_t random_state = 1;
 
 static void init(void)
 {
@@ -27,12 +28,6 @@ static void fini(void)
 
 TestSuite(graph, .init = init, .fini = fini);
 
-static uint32_t below(uint32_t count)
-{
-    random_state = random_state * 1664525 + 1013904223;
-    return (random_state >> 8) % count;
-}
-
 /* Edges by matrix, so that the graph and what it is compared with are made from the same. */
 struct matrix {
     uint32_t count;
@@ -42,11 +37,11 @@ struct matrix {
 
 static void matrix_draw(struct matrix *matrix)
 {
-    matrix->count = 1 + below(SMALL);
-    uint32_t odds = 1 + below(4 * matrix->count);
+    matrix->count = 1 + draw_below(&random_state, SMALL);
+    uint32_t odds = 1 + draw_below(&random_state, 4 * matrix->count);
     for (uint32_t i = 0; i < matrix->count; i++)
         for (uint32_t k = 0; k < matrix->count; k++) {
-            matrix->edge[i][k] = below(odds) == 0;
+            matrix->edge[i][k] = draw_below(&random_state, odds) == 0;
             matrix->steps[i][k] = i == k ? 0 : matrix->edge[i][k] ? 1 : GRAPH_NONE;
         }
     for (uint32_t via = 0; via < matrix->count; via++)
@@ -72,8 +67,8 @@ static void matrix_to_graph(const struct matrix *matrix)
 
 static void compare_reach(const struct matrix *matrix)
 {
-    uint32_t one = below(matrix->count);
-    uint32_t other = below(matrix->count);
+    uint32_t one = draw_below(&random_state, matrix->count);
+    uint32_t other = draw_below(&random_state, matrix->count);
     graph_reach(&graph, one);
     graph_reach(&graph, other);
     for (uint32_t k = 0; k < matrix->count; k++)
@@ -110,7 +105,7 @@ Test(graph, finds_what_the_plainest_way_finds)
         matrix_to_graph(&matrix);
         compare_reach(&matrix);
         compare_components(&matrix);
-        uint32_t target = below(matrix.count);
+        uint32_t target = draw_below(&random_state, matrix.count);
         graph_measure(&graph, target);
         for (uint32_t i = 0; i < matrix.count; i++)
             cr_assert_eq(graph.steps[i], matrix.steps[i][target], "round %u", round);

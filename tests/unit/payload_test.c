@@ -3,6 +3,7 @@
 #include "broker/io/payload.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -248,16 +249,15 @@ Test(payload, keeps_its_accounts_whatever_comes_and_goes)
     enum { COUNT = 40 };
     static struct buffer buffers[COUNT];
     payload_id ids[COUNT] = {0};
-    uint64_t dice = 1;
+    uint64_t random = 1;
     use_store(10 * sizeof bytes);
     for (int step = 0; step < 4000; step++) {
-        dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        unsigned place = (unsigned)(dice >> 33) % COUNT;
+        unsigned place = draw_below(&random, COUNT);
         if (ids[place] == 0) {
             ids[place] = add(&buffers[place]);
         } else if (payload_at(&table, ids[place]) == PAYLOAD_NOWHERE) {
-            payload_logged(&table, payload_key(&table, ids[place]), dice >> 1);
-        } else if ((dice >> 20) % 3 != 0) {
+            payload_logged(&table, payload_key(&table, ids[place]), draw(&random));
+        } else if (draw_below(&random, 3) != 0) {
             cr_assert_not_null(payload_fetch(&table, ids[place]));
         } else {
             payload_release(&table, ids[place], 1);

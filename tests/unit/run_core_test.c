@@ -2,6 +2,7 @@
 /* run_core_test.c -- a supervisor's decisions: scenarios as transcripts, and what holds whatever
  * happens. */
 #include "clients/run_core.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -453,8 +454,7 @@ struct world {
 
 static unsigned roll(struct world *world, unsigned sides)
 {
-    world->dice = world->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(world->dice >> 33) % sides;
+    return draw_below(&world->dice, sides);
 }
 
 static void happen(struct world *world, enum run_event_kind kind, unsigned copy, int number);

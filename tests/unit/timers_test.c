@@ -3,6 +3,7 @@
 #include "broker/core/tables/timers.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 
@@ -28,11 +29,10 @@ enum { MANY = 1000 };
 Test(timers, come_in_the_order_of_their_time)
 {
     static struct timer all[MANY];
-    uint32_t random = 1;
+    uint64_t random = 1;
     for (int i = 0; i < MANY; i++) {
         cr_assert(timers_reserve(&timers));
-        random = random * 1664525 + 1013904223;
-        timers_set(&timers, &all[i], random % 100);
+        timers_set(&timers, &all[i], draw_below(&random, 100));
     }
     for (int i = 0; i < MANY; i += 3)
         timers_clear(&timers, &all[i]);

@@ -3,6 +3,7 @@
 #include "libbus/base/wait_graph.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -11,7 +12,7 @@ enum { SMALL = 9, LONG = 100000, NONE = -1 };
 
 static struct memory memory;
 static struct wait_graph graph;
-static uint32_t random_state = 1;
+static uint64_t random_state = 1;
 
 static void init(void)
 {
@@ -26,12 +27,6 @@ static void fini(void)
 }
 
 TestSuite(wait_graph, .init = init, .fini = fini);
-
-static uint32_t below(uint32_t count)
-{
-    random_state = random_state * 1664525 + 1013904223;
-    return (random_state >> 8) % count;
-}
 
 struct matrix {
     uint32_t count;
@@ -68,12 +63,12 @@ static void matrix_solve(struct matrix *matrix)
 static void matrix_draw(struct matrix *matrix)
 {
     memset(matrix, 0, sizeof *matrix);
-    matrix->count = 1 + below(SMALL);
-    uint32_t odds = 1 + below(2 * matrix->count);
+    matrix->count = 1 + draw_below(&random_state, SMALL);
+    uint32_t odds = 1 + draw_below(&random_state, 2 * matrix->count);
     for (uint32_t i = 0; i < matrix->count; i++) {
-        matrix->mode[i] = below(2) == 0 ? WAIT_FOR_ANY : WAIT_FOR_ALL;
+        matrix->mode[i] = draw_below(&random_state, 2) == 0 ? WAIT_FOR_ANY : WAIT_FOR_ALL;
         for (uint32_t k = 0; k < matrix->count; k++)
-            matrix->edge[i][k] = below(odds) == 0;
+            matrix->edge[i][k] = draw_below(&random_state, odds) == 0;
     }
 }
 
@@ -161,7 +156,7 @@ Test(wait_graph, finds_what_the_plainest_way_finds)
             stuck += matrix.is_stuck[i];
         }
         compare_cycles(&matrix);
-        compare_waiters(&matrix, below(matrix.count));
+        compare_waiters(&matrix, draw_below(&random_state, matrix.count));
         cycles += graph.cycle_count;
     }
     cr_expect(stuck > 1000 && cycles > 1000, "too few of what is looked for");

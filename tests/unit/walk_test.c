@@ -3,17 +3,12 @@
 #include "libbus/wire/walk.h"
 
 #include "libbus/wire/msg.h"
+#include "tests/lib/draw.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <msgpack.h>
 #include <stdlib.h>
-
-static uint32_t next_random(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(*state >> 33);
-}
 
 /* One of each format, whole. */
 #define BYTES(text)                                                                                \
@@ -193,10 +188,10 @@ Test(walk, agrees_with_msgpack_c_about_random_bytes)
     unsigned good = 0;
     for (unsigned round = 0; round < 300000; round++) {
         uint8_t bytes[24];
-        size_t count = 1 + next_random(&random) % sizeof bytes;
+        size_t count = 1 + draw_below(&random, sizeof bytes);
         for (size_t i = 0; i < count; i++)
-            bytes[i] = next_random(&random) % 8 == 0 ? (uint8_t)next_random(&random)
-                                                     : likely[next_random(&random) % sizeof likely];
+            bytes[i] = draw_below(&random, 8) == 0 ? (uint8_t)draw(&random)
+                                                   : likely[draw_below(&random, sizeof likely)];
         enum wire_err err = wire_walk(span_of(bytes, count));
         bool is_good =
             err != WIRE_DEPTH && err != WIRE_ITEMS && second_opinion(span_of(bytes, count));

@@ -1,39 +1,60 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* widen_test.c -- blocks double their room, and stand when there is no memory. */
+/* widen_test.c -- arrays of one block double their room, and stand when there is no memory. */
 #include "libbus/base/widen.h"
 
 #include <criterion/criterion.h>
 
-static size_t bytes_of(uint32_t room)
+enum { ARRAYS = 3 };
+
+static struct memory memory;
+static uint32_t room;
+static uint32_t *one, *two, *three;
+static uint32_t **const arrays[ARRAYS] = {&one, &two, &three};
+
+static size_t bytes_of(uint32_t elements)
 {
-    return room * (size_t)10;
+    return ((size_t)elements + 1) * ARRAYS * sizeof(uint32_t);
 }
 
-Test(widen, doubles_the_room_of_a_block)
+/* Each array begins behind the last element of the one before. */
+static void expect_room(uint32_t elements)
 {
-    struct memory memory;
-    uint32_t room = 0;
+    cr_assert_eq(room, elements);
+    cr_assert_eq(memory.bytes_used, bytes_of(elements));
+    cr_assert_eq(two, one + elements + 1);
+    cr_assert_eq(three, two + elements + 1);
+}
+
+Test(widen, doubles_the_room_of_all_arrays)
+{
     memory_heap_init(&memory, UINT64_MAX);
-    void *block = widen(&memory, NULL, &room, 1, bytes_of);
-    cr_assert_eq(room, WIDEN_ROOM_MIN);
-    block = widen(&memory, block, &room, WIDEN_ROOM_MIN + 1, bytes_of);
-    cr_assert_eq(room, 2 * WIDEN_ROOM_MIN);
-    block = widen(&memory, block, &room, 8 * WIDEN_ROOM_MIN, bytes_of);
-    cr_assert_eq(room, 8 * WIDEN_ROOM_MIN);
-    cr_assert_eq(memory.bytes_used, bytes_of(room));
-    memory_give(&memory, block, bytes_of(room));
+    cr_assert(widen(&memory, &room, 0, arrays, ARRAYS));
+    cr_assert_eq(memory.bytes_used, 0);
+    cr_assert(widen(&memory, &room, 1, arrays, ARRAYS));
+    expect_room(WIDEN_ROOM_MIN);
+    const uint32_t *before = one;
+    cr_assert(widen(&memory, &room, WIDEN_ROOM_MIN, arrays, ARRAYS));
+    cr_assert_eq(one, before, "there was room");
+    cr_assert(widen(&memory, &room, WIDEN_ROOM_MIN + 1, arrays, ARRAYS));
+    expect_room(2 * WIDEN_ROOM_MIN);
+    cr_assert(widen(&memory, &room, 8 * WIDEN_ROOM_MIN, arrays, ARRAYS));
+    expect_room(8 * WIDEN_ROOM_MIN);
+    widen_give(&memory, one, room, ARRAYS);
     cr_assert_eq(memory.bytes_used, 0);
 }
 
-Test(widen, leaves_the_block_when_there_is_no_memory)
+Test(widen, leaves_the_arrays_when_there_is_no_memory)
 {
-    struct memory memory;
-    uint32_t room = 0;
     memory_heap_init(&memory, bytes_of(WIDEN_ROOM_MIN) + bytes_of(2 * WIDEN_ROOM_MIN) - 1);
-    void *block = widen(&memory, NULL, &room, WIDEN_ROOM_MIN, bytes_of);
-    cr_assert_not_null(block);
-    cr_assert_null(widen(&memory, block, &room, WIDEN_ROOM_MIN + 1, bytes_of));
-    cr_assert_eq(room, WIDEN_ROOM_MIN);
-    cr_assert_eq(memory.bytes_used, bytes_of(room));
-    memory_give(&memory, block, bytes_of(room));
+    cr_assert(widen(&memory, &room, WIDEN_ROOM_MIN, arrays, ARRAYS));
+    cr_assert_not(widen(&memory, &room, WIDEN_ROOM_MIN + 1, arrays, ARRAYS));
+    expect_room(WIDEN_ROOM_MIN);
+    widen_give(&memory, one, room, ARRAYS);
+}
+
+Test(widen, gives_nothing_back_where_nothing_was_taken)
+{
+    memory_heap_init(&memory, UINT64_MAX);
+    widen_give(&memory, NULL, 0, ARRAYS);
+    cr_assert_eq(memory.bytes_used, 0);
 }
