@@ -164,17 +164,6 @@ static void take(uint32_t host, const struct session_item *item)
     }
 }
 
-static void read_all(uint32_t host)
-{
-    struct session_item item;
-    struct session *session = world_session(play.world, host);
-    while (play.subs[host] != 0 &&
-           session_sub_take(session, play.subs[host], &item, NULL) == CODE_OK) {
-        take(host, &item);
-        buffer_unref(&item.buffer);
-    }
-}
-
 static void on_news(void *arg, uint32_t host, const struct session_news *news)
 {
     (void)arg;
@@ -182,7 +171,7 @@ static void on_news(void *arg, uint32_t host, const struct session_news *news)
     if (host >= ACTORS)
         return;
     look_at_place(host);
-    read_all(host);
+    play_read_all(play.world, host, &play.subs[host], take);
 }
 
 /* Of an attempt's end: an attempt is judged once, and left for what it was judged for. */
@@ -273,7 +262,7 @@ static void speak(uint32_t host)
         struct span value = span_of(&note, sizeof note);
         (void)session_publish(session, world_host_ns(play.world, host), number, &value, 1, NULL);
     }
-    read_all(host);
+    play_read_all(play.world, host, &play.subs[host], take);
     world_pump(play.world, host);
 }
 

@@ -26,20 +26,40 @@ static inline struct world_options play_options(uint64_t seed, int64_t control_m
     return options;
 }
 
-/* The host has time to greet, and as much again for the answer. */
-static inline void play_create_job(struct world *world, uint32_t host, int64_t time_ms,
-                                   struct msg_job_create job)
+/* Starts an observer, asks, and returns the code.  The host has time to greet, and as much again
+ * for the answer. */
+static inline uint64_t play_ask_of_job(struct world *world, uint32_t host, int64_t time_ms,
+                                       const struct msg *question)
 {
     struct msg answer;
     world_start(world, host);
-    world_run(world, time_ms * WORLD_MS);
+    world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
     struct session *session = world_session(world, host);
     cr_assert_eq(session_state(session), SESSION_UP);
-    session_ask(session, &(const struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
+    session_ask(session, question);
     world_pump(world, host);
     world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
     cr_assert(session_answer_take(session, &answer));
-    cr_assert_eq(answer.as.job_done.code, CODE_OK);
+    return answer.as.job_done.code;
+}
+
+static inline void play_create_job(struct world *world, uint32_t host, int64_t time_ms,
+                                   struct msg_job_create job)
+{
+    const struct msg create = {.type = MSG_JOB_CREATE, .as.job_create = job};
+    cr_assert_eq(play_ask_of_job(world, host, time_ms, &create), CODE_OK);
+}
+
+/* Gives take() all that is there for a subscription; 0: there is none. */
+static inline void play_read_all(struct world *world, uint32_t host, const uint32_t *sub,
+                                 void (*take)(uint32_t host, const struct session_item *item))
+{
+    struct session_item item;
+    struct session *session = world_session(world, host);
+    while (*sub != 0 && session_sub_take(session, *sub, &item, NULL) == CODE_OK) {
+        take(host, &item);
+        buffer_unref(&item.buffer);
+    }
 }
 
 /* No promise was broken.  Otherwise the test ends here: other seeds would say the same. */

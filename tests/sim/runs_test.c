@@ -69,23 +69,12 @@ static void take(uint32_t host, const struct session_item *item)
     session_ack(session, play.subs[host], item->topic, item->seq + item->count - 1);
 }
 
-static void read_all(uint32_t host)
-{
-    struct session_item item;
-    struct session *session = world_session(play.world, host);
-    while (play.subs[host] != 0 &&
-           session_sub_take(session, play.subs[host], &item, NULL) == CODE_OK) {
-        take(host, &item);
-        buffer_unref(&item.buffer);
-    }
-}
-
 static void on_news(void *arg, uint32_t host, const struct session_news *news)
 {
     (void)arg;
     (void)news;
     if (host < PARTIES)
-        read_all(host);
+        play_read_all(play.world, host, &play.subs[host], take);
 }
 
 /* ---- what happens ---------------------------------------------------------------------------- */
@@ -131,7 +120,7 @@ static void speak(uint32_t host)
         struct span value = span_of(&note, sizeof note);
         (void)session_publish(session, world_host_ns(play.world, host), number, &value, 1, NULL);
     }
-    read_all(host);
+    play_read_all(play.world, host, &play.subs[host], take);
     world_pump(play.world, host);
 }
 
@@ -239,18 +228,11 @@ static void spend_night(bool is_first)
 /* An observer has the job forgotten; then a party begins with nothing. */
 static void forget(void)
 {
-    struct msg answer;
-    world_start(play.world, ASKER);
-    world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
-    struct session *session = world_session(play.world, ASKER);
-    cr_assert_eq(session_state(session), SESSION_UP);
-    session_ask(session, &(const struct msg){.type = MSG_JOB_FORGET,
-                                             .as.job_forget = {.job = span_text("job")}});
-    world_pump(play.world, ASKER);
-    world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
-    cr_assert(session_answer_take(session, &answer));
-    if (answer.as.job_done.code != CODE_OK)
-        world_violate(play.world, "the job is not forgotten: %" PRIu64, answer.as.job_done.code);
+    const struct msg question = {.type = MSG_JOB_FORGET,
+                                 .as.job_forget = {.job = span_text("job")}};
+    uint64_t code = play_ask_of_job(play.world, ASKER, 500, &question);
+    if (code != CODE_OK)
+        world_violate(play.world, "the job is not forgotten: %" PRIu64, code);
     world_kill(play.world, ASKER, true, 0);
     world_run(play.world, world_now_ns(play.world) + 500 * WORLD_MS);
 }

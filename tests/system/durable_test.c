@@ -149,15 +149,13 @@ Test(durable, is_told_of_all_values_of_a_message_or_of_none)
     must_flush(bob);
     bus_sub_close(&sub);
 
-    sub = subscribe_as(bob, "alice/w", "progress");
-    expect_value(sub, "alice/w", 8, "a");
-    expect_value(sub, "alice/w", 9, "b");
-    bus_sub_close(&sub);
-
-    sub = subscribe_as(bob, "alice/w", "progress");
-    expect_value(sub, "alice/w", 10, "c");
-    expect_value(sub, "alice/w", 11, "d");
-    bus_sub_close(&sub);
+    static const char *const rest[][2] = {{"a", "b"}, {"c", "d"}};
+    for (uint64_t i = 0; i < 2; i++) {
+        sub = subscribe_as(bob, "alice/w", "progress");
+        expect_value(sub, "alice/w", 8 + 2 * i, "%s", rest[i][0]);
+        expect_value(sub, "alice/w", 9 + 2 * i, "%s", rest[i][1]);
+        bus_sub_close(&sub);
+    }
 
     sub = subscribe_as(bob, "alice/w", "progress");
     held[0] = hold_many(sub, 12);
@@ -172,38 +170,49 @@ Test(durable, is_told_of_all_values_of_a_message_or_of_none)
     must_close(&bob);
 }
 
+static void begin_steps(struct party *party)
+{
+    static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
+    party_start(party, "bob", quick);
+    party_do(party, "OK", "subscribe alice/w steps");
+}
+
+static void take_step(struct party *party, const char *expected)
+{
+    party_do(party, expected, "receive 20000");
+    party_do(party, "OK", "acknowledge");
+}
+
+/* The party dies with this in hand: nothing acknowledges it. */
+static void die_with(struct party *party, const char *expected)
+{
+    party_do(party, expected, "receive 20000");
+    party_do(party, "OK", "flush 20000");
+    party_kill(party);
+}
+
 /* An error is acknowledged by the next call, a message when it is freed: the process that dies with
  * one in hand finds it again. */
 Test(durable, gives_a_killed_party_what_it_had_in_hand)
 {
-    static const char *const quick[] = {"reconnect_grace_ms=100", NULL};
+    static const char error[] = "FAILED alice/w 3 application app.broken alice";
     struct bus *alice = must_open("alice");
     struct party bob;
-    party_start(&bob, "bob", quick);
-    party_do(&bob, "OK", "subscribe alice/w steps");
+    begin_steps(&bob);
     publish_numbers(alice, 0, 3);
     struct bus_slot *slot = must_reserve(alice, "w");
     fail_slot(&slot, "app.broken", "third");
     must_flush(alice);
-    party_do(&bob, "OK alice/w 0 0", "receive 20000");
-    party_do(&bob, "OK", "acknowledge");
-    party_do(&bob, "OK alice/w 1 1", "receive 20000");
-    party_do(&bob, "OK", "flush 20000");
-    party_kill(&bob);
+    take_step(&bob, "OK alice/w 0 0");
+    die_with(&bob, "OK alice/w 1 1");
 
-    party_start(&bob, "bob", quick);
-    party_do(&bob, "OK", "subscribe alice/w steps");
-    party_do(&bob, "OK alice/w 1 1", "receive 20000");
-    party_do(&bob, "OK", "acknowledge");
-    party_do(&bob, "OK alice/w 2 2", "receive 20000");
-    party_do(&bob, "OK", "acknowledge");
-    party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
-    party_do(&bob, "OK", "flush 20000");
-    party_kill(&bob);
+    begin_steps(&bob);
+    take_step(&bob, "OK alice/w 1 1");
+    take_step(&bob, "OK alice/w 2 2");
+    die_with(&bob, error);
 
-    party_start(&bob, "bob", quick);
-    party_do(&bob, "OK", "subscribe alice/w steps");
-    party_do(&bob, "FAILED alice/w 3 application app.broken alice", "receive 20000");
+    begin_steps(&bob);
+    party_do(&bob, error, "receive 20000");
     party_do(&bob, "TIMEDOUT", "receive 0");
     party_do(&bob, "OK", "flush 20000");
     party_do(&bob, "OK", "close 20000");
