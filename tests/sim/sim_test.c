@@ -133,6 +133,7 @@ static const struct {
      "a session that memory was short for was in two lists, and the broker died of it"},
     {6656, false,
      "a refusal that there was no memory to keep was not told, and its writer was stuck"},
+    {3525, false, "a data channel that died while it was idle was looked for too early"},
     {16095, false, "the checks did not know of a dead letter whose error there was no memory for"},
 };
 
