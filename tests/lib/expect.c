@@ -124,6 +124,17 @@ struct bus *must_open_at(const char *endpoint, const struct bus_options *options
     return bus;
 }
 
+struct bus_options patient_options(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.heartbeat_ms = 100;
+    options.broker_lost_ms = SOON_MS;
+    options.send_timeout_ms = SOON_MS;
+    return options;
+}
+
 struct bus *must_open_with(const struct bus_options *options)
 {
     return must_open_at(stage.control, options);

@@ -52,6 +52,8 @@ void expect_code_of(enum bus_err err, enum bus_err expected, struct bus_error **
 /* ---- parties in this process ------------------------------------------------------------------*/
 
 struct bus *must_open(const char *party);
+/* Of a party that waits while the broker is away. */
+struct bus_options patient_options(const char *party);
 struct bus *must_open_with(const struct bus_options *options);
 /* The same, by this endpoint. */
 struct bus *must_open_at(const char *endpoint, const struct bus_options *options);

@@ -64,20 +64,9 @@ bool revival_start_failing(const char *durability, const char *const *environmen
     return process_line(&stage.process, SOON_MS, &line);
 }
 
-struct bus_options revival_patient(const char *party)
-{
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
-    options.broker_lost_ms = SOON_MS;
-    options.send_timeout_ms = SOON_MS;
-    return options;
-}
-
 struct bus *revival_open_patient(const char *party)
 {
-    struct bus_options options = revival_patient(party);
+    struct bus_options options = patient_options(party);
     return must_open_with(&options);
 }
 

@@ -28,8 +28,7 @@ void revival_start(const char *durability, const char *const *more);
  * environment.  False: it did so before it was ready. */
 bool revival_start_failing(const char *durability, const char *const *environment,
                            const char *const *more);
-/* A party that waits while the broker is away: its options, and the party. */
-struct bus_options revival_patient(const char *party);
+/* A party that waits while the broker is away. */
 struct bus *revival_open_patient(const char *party);
 /* SIGKILL, and the stage is empty. */
 void revival_kill(void);

@@ -43,10 +43,7 @@ static void count_failure(const struct bus_error *verdict, void *arg)
 static struct bus *open_far(const char *party, int64_t grace_ms, int64_t lost_after_ms,
                             struct handled *handled)
 {
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
+    struct bus_options options = patient_options(party);
     options.lost_after_ms = lost_after_ms;
     options.reconnect_grace_ms = grace_ms;
     options.broker_lost_ms = 60000;

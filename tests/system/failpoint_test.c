@@ -50,7 +50,7 @@ static bool check(struct job *job, bool is_fine, const char *what, int round)
 
 static struct bus *open_party(const char *party)
 {
-    struct bus_options options = revival_patient(party);
+    struct bus_options options = patient_options(party);
     struct bus *bus = NULL;
     return bus_open(revival.control, &options, SOON_MS, &bus, NULL) == BUS_OK ? bus : NULL;
 }

@@ -196,14 +196,10 @@ Test(outage, of_a_frozen_broker_ends_every_call)
 
 static struct bus *open_patient(const char *party, int64_t lost_after_ms, int64_t grace_ms)
 {
-    struct bus_options options;
-    bus_options_init(&options);
-    options.party = party;
-    options.heartbeat_ms = 100;
+    struct bus_options options = patient_options(party);
     options.lost_after_ms = lost_after_ms;
     options.reconnect_grace_ms = grace_ms;
     options.broker_lost_ms = 600000;
-    options.send_timeout_ms = SOON_MS;
     return must_open_with(&options);
 }
 

@@ -374,7 +374,7 @@ struct produced {
 static void consume(uint32_t run, const struct produced *produced)
 {
     struct bus_sub_options durable;
-    struct bus_options options = revival_patient("reader");
+    struct bus_options options = patient_options("reader");
     options.run_rule = BUS_RUN_CONTINUE;
     struct bus *reader = must_open_with(&options);
     bus_sub_options_init(&durable);

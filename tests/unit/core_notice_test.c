@@ -37,6 +37,13 @@ static void begin(void)
     forget();
 }
 
+static void expect_no_notice(void)
+{
+    forget();
+    pass_ms(3 * LIMIT_NOTICE_MS);
+    cr_expect_null(strstr(said, "notice"), "%s", said);
+}
+
 Test(core_notice, is_told_once_when_a_second_is_over)
 {
     begin();
@@ -50,9 +57,7 @@ Test(core_notice, is_told_once_when_a_second_is_over)
     cr_expect_not_null(strstr(logged, "party.never_joined: no party named 'alise'"), "%s", logged);
     await_slot(BOB, 2, "alise/b", 7);
     subscribe(BOB, 1, "alise/#", "", 0, 0);
-    forget();
-    pass_ms(3 * LIMIT_NOTICE_MS);
-    cr_expect_null(strstr(said, "notice"), "%s", said);
+    expect_no_notice();
 }
 
 Test(core_notice, names_nobody_where_nobody_is_near)
@@ -157,9 +162,7 @@ Test(core_notice, is_not_told_of_who_joined_before)
     join(BOB);
     await_slot(BOB, 1, "alice/a", 0);
     subscribe(BOB, 1, "alice/#", "", 0, 0);
-    forget();
-    pass_ms(3 * LIMIT_NOTICE_MS);
-    cr_expect_null(strstr(said, "notice"), "%s", said);
+    expect_no_notice();
 }
 
 /* The wait that comes later has a second of its own. */
