@@ -217,6 +217,13 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* What operators asked for has its cases from the column `part` of messages.def. */
+#define CASE_END(type) case type:
+#define CASE_ROW_OF(question) CASE_END
+#define CASE_ANSWER(type)
+#define CASE_PIECE_OF(question) CASE_ANSWER
+#define CASE_UNASKED(type)
+
 static void message_in(struct session *session, const struct msg *msg, struct span part)
 {
     switch (msg_to_client(msg)) {
@@ -236,17 +243,6 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_TASK_OVER: tasks_over_in(session, &msg->as.task_over); break;
     case TO_CLIENT_EVENT:
     case TO_CLIENT_MISSED: watch_event_in(session, msg, part); break;
-    case TO_CLIENT_WHY_NODE:
-    case TO_CLIENT_WHY_EDGE:
-    case TO_CLIENT_WHY_END:
-    case TO_CLIENT_STATUS_ROW:
-    case TO_CLIENT_STATUS_END:
-    case TO_CLIENT_JOB_MEMBER:
-    case TO_CLIENT_JOB_SHOWN:
-    case TO_CLIENT_DEAD_ROW:
-    case TO_CLIENT_DEAD_VALUE:
-    case TO_CLIENT_DEAD_END:
-    case TO_CLIENT_ATTACHMENT_ROW: watch_answer_in(session, msg, part); break;
     case TO_CLIENT_JOB_DONE:
         if (session->is_courier)
             courier_done_in(session, &msg->as.job_done);
@@ -261,6 +257,10 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
     case TO_CLIENT_BYE: session_bye(session); break;
     case TO_CLIENT_FETCHED_PIECE: break; /* it comes only on the data channel */
+#define TO_CLIENT(upper, name, number, lane, time, id, wait, part, what)                           \
+    CASE_##part(TO_CLIENT_##upper)
+#include "schemas/messages.def"
+        watch_answer_in(session, msg, part);
     }
 }
 

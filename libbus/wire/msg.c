@@ -36,8 +36,10 @@ enum {
 #define ID_AT_REQUEST(name) offsetof(struct msg_##name, request)
 #define ID_AT_NO_ID(name) 0
 #define ANSWER .part = MSG_ANSWER
+#define END ANSWER
 #define UNASKED .part = MSG_UNASKED
 #define ROW_OF(asked) .part = MSG_ROW, .question = MSG_##asked
+#define PIECE_OF(asked) ROW_OF(asked)
 
 /* An open column leaves an undeclared name behind, or no expression where one must be. */
 static const struct msg_kind kinds[] = {
