@@ -57,6 +57,7 @@ static void forget(struct run_output *output, size_t count)
         return; /* waiting may be NULL */
     }
     output->waiting_bytes -= count;
+    output->ahead_bytes -= count < output->ahead_bytes ? count : output->ahead_bytes;
     memmove(output->waiting, output->waiting + count, output->waiting_bytes);
 }
 
@@ -107,4 +108,14 @@ size_t run_output_show(struct run_output *output, const char *prefix, bool is_al
     memcpy(shown, output->waiting, count);
     forget(output, count);
     return count;
+}
+
+void run_output_mark(struct run_output *output)
+{
+    output->ahead_bytes = output->waiting_bytes;
+}
+
+bool run_output_is_ahead(const struct run_output *output, const char *prefix, bool is_all)
+{
+    return output->ahead_bytes > 0 && (prefix == NULL || next_line(output, 0, is_all) > 0);
 }

@@ -24,6 +24,7 @@ struct run_output {
     size_t kept_bytes;
     char *waiting; /* RUN_WAITING_BYTES_MAX; the caller's */
     size_t waiting_bytes;
+    size_t ahead_bytes; /* of them: those that were there at run_output_mark() */
 };
 
 void run_output_init(struct run_output *output, char *waiting);
@@ -40,5 +41,11 @@ const char *run_output_tail(const struct run_output *output, size_t *out_bytes);
  * prefix (little more than 200 bytes); or, with prefix NULL, bytes as they came.  is_all: a last
  * line without a newline is shown too, and gets one.  Returns how many bytes were moved. */
 size_t run_output_show(struct run_output *output, const char *prefix, bool is_all, char *shown);
+
+/* Marks what waits now, so that a message about the program can be shown behind it. */
+void run_output_mark(struct run_output *output);
+
+/* Whether something that was marked is still to be shown, and run_output_show() can show it. */
+bool run_output_is_ahead(const struct run_output *output, const char *prefix, bool is_all);
 
 #endif

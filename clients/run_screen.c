@@ -15,9 +15,18 @@
 
 #define STUCK_MS 5000 /* at the end: then nobody reads it */
 
+/* Our messages are about what the copies did.  So they come behind what the copies had written. */
+static void add_note(struct run *run, const char *text, size_t bytes)
+{
+    for (unsigned i = 0; i < run->copies; i++) {
+        run_output_mark(&run->members[i].child.streams[RUN_STDERR].output);
+    }
+    run_output_add(&run->notes, text, bytes);
+}
+
 static void say(struct run *run, const char *text)
 {
-    run_output_add(&run->notes, text, strlen(text));
+    add_note(run, text, strlen(text));
 }
 
 void run_note(struct run *run, const char *format, ...)
@@ -51,7 +60,7 @@ void run_note_end(struct run *run, const char *who, const struct bus_error *erro
     cli_print_text(file, line, "");
     fputs(" see above\n", file);
     if (fclose(file) == 0) {
-        run_output_add(&run->notes, text, bytes);
+        add_note(run, text, bytes);
     }
     free(text);
     free(line);
@@ -68,7 +77,7 @@ void run_note_notice(struct run *run, const struct bus_error *notice)
     }
     cli_print_notice(file, run->cli.program, notice);
     if (fclose(file) == 0) {
-        run_output_add(&run->notes, text, bytes);
+        add_note(run, text, bytes);
     }
     free(text);
 }
@@ -84,9 +93,26 @@ void run_note_error(struct run *run, const char *who, const struct bus_error *er
     }
     cli_print_error(file, who, error);
     if (fclose(file) == 0) {
-        run_output_add(&run->notes, text, bytes);
+        add_note(run, text, bytes);
     }
     free(text);
+}
+
+static const char *prefix_of(const struct run *run, const struct run_member *member)
+{
+    return run->is_plain ? NULL : member->prefix;
+}
+
+static bool notes_are_due(const struct run *run)
+{
+    for (unsigned i = 0; i < run->copies; i++) {
+        const struct run_member *member = &run->members[i];
+        const struct run_stream *stream = &member->child.streams[RUN_STDERR];
+        if (run_output_is_ahead(&stream->output, prefix_of(run, member), stream->fd < 0)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Takes the next output: of the copies by turns, and on standard error of our own messages. */
@@ -94,12 +120,13 @@ static size_t fill_from(struct run *run, enum run_stream_number number, unsigned
 {
     struct run_screen *screen = &run->screens[number];
     if (index == run->copies) {
-        return number == RUN_STDERR ? run_output_show(&run->notes, NULL, true, screen->shown) : 0;
+        return number == RUN_STDERR && notes_are_due(run)
+                   ? run_output_show(&run->notes, NULL, true, screen->shown)
+                   : 0;
     }
     struct run_member *member = &run->members[index];
     struct run_stream *stream = &member->child.streams[number];
-    return run_output_show(&stream->output, run->is_plain ? NULL : member->prefix, stream->fd < 0,
-                           screen->shown);
+    return run_output_show(&stream->output, prefix_of(run, member), stream->fd < 0, screen->shown);
 }
 
 /* Drops all output of a stream that nobody reads, so that it does not hold up the programs. */

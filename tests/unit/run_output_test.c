@@ -108,6 +108,26 @@ Test(run_output, fills_the_room_for_what_is_shown_and_no_more)
     cr_assert_eq(total, 1000 * (sizeof line + sizeof prefix - 1));
 }
 
+/* What is said of a program stands behind what the program had said, and waits for nothing else. */
+Test(run_output, knows_what_comes_ahead_of_a_message)
+{
+    begin();
+    run_output_mark(&output);
+    say("one\n");
+    cr_expect_not(run_output_is_ahead(&output, "a: ", false));
+    run_output_mark(&output);
+    say("two\nthr");
+    cr_expect(run_output_is_ahead(&output, "a: ", false));
+    expect_shown("a: ", false, "a: one\na: two\n");
+    cr_expect_not(run_output_is_ahead(&output, "a: ", false));
+    run_output_mark(&output);
+    cr_expect_not(run_output_is_ahead(&output, "a: ", false), "its line may never end");
+    cr_expect(run_output_is_ahead(&output, "a: ", true));
+    cr_expect(run_output_is_ahead(&output, NULL, false));
+    expect_shown("a: ", true, "a: thr\n");
+    cr_expect_not(run_output_is_ahead(&output, "a: ", true));
+}
+
 Test(run_output, counts_what_has_no_room_to_be_shown)
 {
     static char block[RUN_WAITING_BYTES_MAX / 2];
