@@ -1057,8 +1057,15 @@ Test(run, tells_an_error_of_another_from_a_loss)
 {
     struct process alice;
     struct process bob;
-    start_member(&alice, "alice", "exit 3");
-    start_member(&bob, "bob", "exec sleep 600");
+    struct bus_job_options options;
+    bus_job_options_init(&options);
+    options.min = 2;
+    options.max = 2;
+    options.join_window_ms = 0;
+    options.settle_ms = 600000; /* only then can the job be created anew */
+    expect_code(bus_admin_job_create(stage_admin(), "pair", &options, SOON_MS, NULL), BUS_OK);
+    start(&alice, "-j", "pair", "-p", "alice", "--", "sh", "-c", "exit 3", NULL);
+    start(&bob, "-j", "pair", "-p", "bob", "--", "sleep", "600", NULL);
     expect_exit(&alice, 3);
     expect_exit(&bob, 3);
     expect_complaint(&bob, "bob is stopped: alice: application run.exit_status");
