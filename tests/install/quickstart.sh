@@ -44,6 +44,9 @@ cp "$work/bin/demo" "$clone/bench/run.sh"
 mkdir "$clone/tests" "$clone/tests/prove"
 fake prove '[ "$1" != --targets ] || [ "${2-}" = long ] || echo errbusd prove'
 cp "$work/bin/prove" "$clone/tests/prove/run.sh"
+mkdir -p "$clone/clients/python/interop"
+fake interop
+cp "$work/bin/interop" "$clone/clients/python/interop/run.sh"
 fake ctest 'mkdir -p "build/$2/Testing/Temporary"' \
     'if [ -n "${CTEST_4-}" ] && [ "$FAILED" -eq 0 ]; then' \
     '    echo "100% tests passed out of 10" >"$4"' \
@@ -198,11 +201,20 @@ run 0 prove long
 called 'cmake --build --preset release$'
 called 'prove build/release long$'
 
+# ---- what interop asks for, and how it goes on without it ---------------------------------------
+MISSING='python3-venv'
+run 0 interop --rayfed-source somewhere
+said 'tried without; run this as root'
+called 'cmake --build --preset release --target errbusd errbus$'
+called 'interop build/release --rayfed-source somewhere$'
+MISSING=
+
 # ---- usage, and what is told of it --------------------------------------------------------------
 run 2 nonsense
 said './quickstart test'
 grep -q '^\./quickstart  ' "$source/README.md" || die "README.md does not show the demonstration"
 grep -q '^\./quickstart test  ' "$source/README.md" || die "README.md does not show the tests"
 grep -q '^\./quickstart prove  ' "$source/README.md" || die "README.md does not show the proof"
+grep -q '^\./quickstart interop  ' "$source/README.md" || die "README.md does not show interop"
 grep -q '\./quickstart test$' "$source/.ci/run" || die ".ci/run does not run the tests of README.md"
 echo "seen with nothing and something missing, as root, by sudo and as nobody in particular"

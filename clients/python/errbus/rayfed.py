@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MPL-2.0
+"""RayFed over Errbus: its values and its errors travel over one broker.
+
+    import errbus.rayfed
+    fed.init(addresses=..., party="alice", sender_proxy_cls=errbus.rayfed.Sender,
+             receiver_proxy_cls=errbus.rayfed.Receiver)
+
+The broker is $ERRBUS_SERVER, which Ray's workers inherit; the addresses of RayFed are not used.
+The actor that sends joins the job as party "alice", the one that receives as "alice.in".  Each
+edge of the graph of tasks is a topic with one slot, "alice/fed/bob/12.0/13".  So fed.get() raises
+FedRemoteError when alice is killed, hangs or is cut off; before, it waited for ever.  _cause of
+that error is the errbus.RemoteError, with its root.
+
+With expose_error_trace, RayFed sends the exception of a task that failed.  Then the traceback of
+that task goes with it, and reaches also parties that are further down the graph.
+"""
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
+
+import cloudpickle
+import fed.cleanup
+from fed._private import serialization_utils
+from fed.config import CrossSiloMessageConfig
+from fed.exceptions import FedRemoteError
+from fed.proxy import base_proxy
+from ray.exceptions import RayTaskError
+
+import errbus
+import errbus.aio
+
+_HIDDEN = "rayfed.task_failed"  # the type of an error of which RayFed tells nothing else
+_PING = "ping"  # the ids of RayFed's question whether a party is there
+_Found = TypeVar("_Found")
+
+
+class TaskFailed(Exception):
+    """A task failed, and RayFed does not tell why: expose_error_trace is off."""
+
+
+TaskFailed.__module__, TaskFailed.__qualname__ = _HIDDEN.rsplit(".", 1)
+
+
+def _level(text: Any) -> str:
+    """One level of a topic: RayFed's "12#0" is "12.0"."""
+    name = str(text).replace("#", ".").replace("%", "%25")
+    return name.replace("/", "%2F").replace("+", "%2B")
+
+
+def _with_trace(party: str, cause: Optional[BaseException]) -> FedRemoteError:
+    """Takes the place of FedRemoteError where RayFed makes one of the exception that it handles:
+    Ray has the traceback of the task apart from the cause, and here it joins it."""
+    raised = sys.exc_info()[1]
+    if isinstance(raised, RayTaskError) and not isinstance(cause, FedRemoteError) and cause:
+        setattr(cause, "__notes__", [str(raised)])
+    return FedRemoteError(party, cause)
+
+
+fed.cleanup.FedRemoteError = _with_trace
+
+
+class _Link:
+    """A bus of one actor, opened when it is needed first."""
+
+    def __init__(self, job: str, party: str, config: CrossSiloMessageConfig) -> None:
+        self._names = {"job": _level(job), "party": _level(party)}
+        self._timeout = config.timeout_in_ms / 1000
+        self._disclosure = "full" if config.expose_error_trace else "message"
+        self._bus: Optional[errbus.aio.Bus] = None
+        self._lock: Optional[asyncio.Lock] = None
+
+    async def bus(self) -> errbus.aio.Bus:
+        if self._lock is None:
+            self._lock = asyncio.Lock()  # of the loop of the actor
+        async with self._lock:
+            if self._bus is None:
+                self._bus = await self._open("as_found")
+                if self._bus.sync.run.is_continued:  # what was killed left its values
+                    await self._bus.close()
+                    self._bus = await self._open("next")
+            return self._bus
+
+    async def _open(self, rule: str) -> errbus.aio.Bus:
+        bus: errbus.aio.Bus = await errbus.aio.open(
+            run_rule=rule, timeout=self._timeout, disclosure=self._disclosure, **self._names
+        )
+        return bus
+
+    async def call(self, call: Callable[[errbus.aio.Bus], Awaitable[_Found]]) -> _Found:
+        """A call of the bus; again if another party began the next run of the job meanwhile."""
+        while True:
+            bus = await self.bus()
+            try:
+                return await call(bus)
+            except errbus.Fenced as error:
+                if error.error is None or error.error.type != "errbus.attempt_over":
+                    raise
+                if self._bus is bus:
+                    self._bus = None
+
+    async def close(self) -> None:
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            await bus.close()
+
+
+class Sender(base_proxy.SenderProxy):  # type: ignore[misc]
+    """fed.init(sender_proxy_cls=errbus.rayfed.Sender)"""
+
+    def __init__(
+        self, addresses: Any, party: str, job_name: str, tls_config: Any, proxy_config: Any = None
+    ) -> None:
+        config = CrossSiloMessageConfig.from_dict(proxy_config)
+        super().__init__(addresses, party, job_name, tls_config, config)
+        self._link = _Link(job_name, party, config)
+
+    async def is_ready(self) -> bool:
+        await self._link.bus()
+        return True
+
+    async def send(
+        self, dest_party: str, data: Any, upstream_seq_id: Any, downstream_seq_id: Any
+    ) -> str:
+        """Returns when the value stands at the broker, as durable as its journal makes it."""
+        if upstream_seq_id == downstream_seq_id == _PING:
+            await self._link.call(lambda bus: bus.get(f"{_level(dest_party)}.in/ready", 0))
+            return "OK"
+        edge = _edge(self._party, dest_party, upstream_seq_id, downstream_seq_id)
+        error = await self._error_of(data) if isinstance(data, FedRemoteError) else None
+        value = None if error is not None else cloudpickle.dumps(data)
+
+        def write(bus: errbus.Bus) -> None:
+            with bus.slot(edge, seq=0) as slot:
+                slot.fail(error) if error is not None else slot.commit(value)
+            try:
+                bus.stands(edge, 0)
+            except errbus.RemoteError:
+                if error is None:
+                    raise
+
+        loop = asyncio.get_running_loop()
+        await self._link.call(lambda bus: loop.run_in_executor(None, write, bus.sync))
+        return "OK"
+
+    async def _error_of(self, data: FedRemoteError) -> BaseException:
+        """The exception with which the slot fails."""
+        below: Optional[BaseException] = data._cause
+        while isinstance(below, FedRemoteError):
+            below = below._cause
+        if isinstance(below, errbus.RemoteError):
+            data.__cause__ = await self._original(below)
+            below = data
+        return TaskFailed(f"a task of {data._src_party} failed") if below is None else below
+
+    async def _original(self, told: errbus.RemoteError) -> errbus.RemoteError:
+        """The error as the broker has it: an exception that went through Ray is a copy."""
+        if told.topic:
+            topic, seq = told.topic, told.seq
+            try:
+                await self._link.call(lambda bus: bus.get(topic, seq, self._link._timeout))
+            except errbus.RemoteError as error:
+                return error
+            except errbus.TimedOut:
+                pass
+        return told
+
+    async def stop(self) -> None:
+        await self._link.close()
+
+
+class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
+    """fed.init(receiver_proxy_cls=errbus.rayfed.Receiver)"""
+
+    def __init__(
+        self, listen_addr: str, party: str, job_name: str, tls_config: Any, proxy_config: Any = None
+    ) -> None:
+        config = CrossSiloMessageConfig.from_dict(proxy_config)
+        super().__init__(listen_addr, party, job_name, tls_config, config)
+        self._link = _Link(job_name, f"{party}.in", config)
+
+    async def start(self) -> None:
+        """Never returns: RayFed keeps no handle of the actor, and this task keeps it alive."""
+        await self.is_ready()
+        await asyncio.get_running_loop().create_future()
+
+    async def is_ready(self) -> Tuple[bool, str]:
+        try:
+            await self._link.call(self._say_ready)
+        except errbus.Error as error:
+            return False, f"Errbus: {error}"
+        return True, ""
+
+    async def _say_ready(self, bus: errbus.aio.Bus) -> None:
+        try:
+            with bus.slot("ready", seq=0) as slot:
+                slot.commit(b"")
+        except errbus.Settled:
+            pass  # it is said
+
+    async def get_data(self, src_party: str, upstream_seq_id: Any, curr_seq_id: Any) -> Any:
+        edge = _edge(src_party, self._party, upstream_seq_id, curr_seq_id)
+        try:
+            value = await self._link.call(lambda bus: bus.get(edge, 0))
+        except errbus.RemoteError as error:
+            return FedRemoteError(src_party, None if error.type == _HIDDEN else error)
+        serialization_utils._apply_loads_function_with_whitelist()
+        return cloudpickle.loads(value)
+
+    async def stop(self) -> None:
+        await self._link.close()
+
+
+def _edge(source: str, destination: str, upstream: Any, downstream: Any) -> str:
+    names = (source, "fed", destination, upstream, downstream)
+    return "/".join(_level(name) for name in names)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MPL-2.0
+"""RayFed with errbus.rayfed in place of its gRPC: one program, three parties, each with a Ray of
+its own.  The broker is killed and started again while they work, and then alice is killed."""
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from broker import Broker
+
+pytest.importorskip("ray", reason="ray is not installed here")
+pytest.importorskip("fed", reason="rayfed is not installed here")
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PARTIES = ("alice", "bob", "carol")
+GRACE_S = 1  # reconnect_grace of a party
+STEP_S = 120  # a loaded machine starts Ray slowly
+
+
+class Party:
+    """A program; its stages come by a thread that notes when."""
+
+    def __init__(self, name, broker, folder):
+        self.stages = queue.Queue()
+        self.log = open(folder / f"{name}.log", "w+")
+        self.process = subprocess.Popen(
+            [sys.executable, f"{HERE}/rayfed_program.py", name],
+            env=dict(os.environ, ERRBUS_SERVER=broker.endpoint), start_new_session=True,
+            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            stage, _, found = line.partition(" ")
+            if found.startswith("{"):
+                self.stages.put((stage, json.loads(found), time.monotonic()))
+
+    def until(self, stage, **found):
+        """What it told at that stage, and when."""
+        while True:
+            try:
+                name, told, at = self.stages.get(timeout=STEP_S)
+            except queue.Empty:
+                self.log.seek(0)
+                raise AssertionError(f"no {stage}: {self.log.read()[-4000:]}") from None
+            if name == stage and found.items() <= told.items():
+                return told, at
+
+    def kill(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def close(self):
+        self.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What each party told at each stage, in one run of the program."""
+    folder = tmp_path_factory.mktemp("rayfed")
+    found = {}
+    with Broker(folder / "journal") as broker:
+        parties = {name: Party(name, broker, folder) for name in PARTIES}
+        try:
+            parties["bob"].until("round", number=3)
+            broker.kill()
+            broker.start()
+            for stage in ("values", "failed", "waiting"):
+                for name in PARTIES:
+                    found[stage, name], _ = parties[name].until(stage)
+            killed_at = time.monotonic()
+            parties["alice"].kill()
+            for name in ("bob", "carol"):
+                found["killed", name], at = parties[name].until("killed")
+                found["seconds", name] = at - killed_at
+        finally:
+            for party in parties.values():
+                party.close()
+    return found
+
+
+@pytest.mark.parametrize("name", PARTIES)
+def test_a_broker_that_is_killed_and_started_again_loses_nothing(told, name):
+    assert told["values", name]["sums"] == [300_000.0 * (turn + 1) for turn in range(12)]
+
+
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_the_error_of_a_task_names_the_line_of_alice(told, name):
+    """carol has no edge to alice: she waits for a task of bob, which had the error as argument."""
+    failed = told["failed", name]
+    assert failed["raised"] == "FedRemoteError"
+    assert failed["party"] == "alice" and failed["type"].endswith("ValueError")
+    assert 'raise ValueError("no batch left")  # the line of alice' in failed["trace"]
+
+
+@pytest.mark.parametrize("name", ["bob", "carol"])
+def test_who_waits_for_a_killed_party_is_told(told, name):
+    killed = told["killed", name]
+    assert killed["raised"] == "FedRemoteError", "fed.get() does not wait for ever"
+    assert killed["party"] == "alice" and killed["kind"] == "party_lost"
+
+
+def test_it_is_told_within_grace_and_a_second(told):
+    took = {name: told["seconds", name] for name in ("bob", "carol")}
+    print("seconds from kill -9 to the error:", took)
+    assert min(took.values()) < GRACE_S + 1
