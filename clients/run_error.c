@@ -25,7 +25,10 @@ enum {
     PART_BYTES_MAX = 80,      /* of how much of what was said is shown */
     TORN_BYTES_MAX = 3000,    /* of the message of an error file that breaks off */
     REST_BYTES_MAX = 2000,    /* of what was said after a trace, inline */
+    HEADING_BYTES_MAX = 200,  /* of the sentence about those lines */
 };
+
+#define INDENT "  " /* before each line that was said */
 
 /* ---- signals ----------------------------------------------------------------------------------*/
 
@@ -170,15 +173,29 @@ static void copy_text(const char *from, size_t bytes, char *text)
     text[bytes] = '\0';
 }
 
+/* Where the end of text begins that has room in a message, where each line is indented. */
+static size_t fitting_end(const char *text, size_t bytes, size_t most)
+{
+    size_t from = bytes;
+    for (size_t room = most; from > 0; from--) {
+        size_t cost = text[from - 1] == '\n' ? 1 + strlen(INDENT) : 1;
+        if (cost > room) {
+            break;
+        }
+        room -= cost;
+    }
+    return from;
+}
+
 /* How many bytes to cut at the front, so that the rest has room in a message.  The rest begins with
  * a whole character; and with a whole line, if that loses at most half. */
 static size_t cut_front(const char *text, size_t bytes, size_t most)
 {
-    if (bytes <= most) {
+    size_t skip = fitting_end(text, bytes, most);
+    if (skip == 0) {
         return 0;
     }
-    size_t skip = bytes - most;
-    const char *newline = memchr(text + skip, '\n', most / 2);
+    const char *newline = memchr(text + skip, '\n', (bytes - skip) / 2);
     if (newline != NULL) {
         return (size_t)(newline - text) + 1;
     }
@@ -213,7 +230,7 @@ static void read_said(const struct run_end *end, struct said *said)
     said->rest_bytes = left - cut;
     said->is_cut = cut > 0 || (said->trace.end == 0 && end->said_bytes > said->bytes);
     memmove(said->rest, said->rest + cut, said->rest_bytes + 1);
-    if (said->trace.end > 0 && is_blank(said->rest)) {
+    if (is_blank(said->rest)) {
         said->rest[0] = '\0';
         said->rest_bytes = 0;
     }
@@ -235,24 +252,80 @@ static void put_what(const struct said *said, char *text, size_t room)
                    said->text + cause->at);
 }
 
-/* Makes the message: the sentence, the line of a trace that says what happened, and the text behind
- * that trace. */
+/* Takes the last line off the text, with all blanks around it.  out_before: the lines before it. */
+static const char *take_last_line(char *text, const char **out_before)
+{
+    size_t end = strlen(text);
+    while (end > 0 && strchr(" \t\n", text[end - 1]) != NULL) {
+        end--;
+    }
+    text[end] = '\0';
+    char *newline = strrchr(text, '\n');
+    const char *line = newline != NULL ? newline + 1 : text;
+    *out_before = newline != NULL ? text : "";
+    if (newline != NULL) {
+        *newline = '\0';
+    }
+    return line + strspn(line, " \t");
+}
+
+/* Each line of text that is not blank, indented. */
+static void put_lines(const char *text, char *out, size_t room)
+{
+    size_t count = 0;
+    out[0] = '\0';
+    while (*text != '\0' && count < room) {
+        size_t bytes = strcspn(text, "\n");
+        if (strspn(text, " \t") < bytes) {
+            count += (size_t)snprintf(out + count, room - count, INDENT "%.*s\n", (int)bytes, text);
+        }
+        text += bytes + (text[bytes] == '\n');
+    }
+}
+
+/* What the lines are that the message has beside its last one; empty: there are none to speak of. */
+static void put_heading(const struct run_end *end, const struct said *said, bool has_lines,
+                        char text[HEADING_BYTES_MAX])
+{
+    bool has_trace = said->trace.end > 0;
+    const char *when = "";
+    char part[PART_BYTES_MAX] = "";
+    text[0] = '\0';
+    if (!has_lines && !said->is_cut && !said->is_stripped) {
+        return;
+    }
+    if (said->is_cut) {
+        (void)snprintf(part, sizeof part, "the last %zu of %" PRIu64 " bytes of ", said->rest_bytes,
+                       end->said_bytes);
+    }
+    if (has_trace) {
+        when = " after the trace";
+    } else if (has_lines && !said->is_cut) {
+        when = " before that";
+    }
+    (void)snprintf(text, HEADING_BYTES_MAX, "%sits standard error%s%s%s\n", part, when,
+                   said->is_stripped ? ", without lines of a trace" : "", has_lines ? ":" : "");
+}
+
+/* Makes the message.  As in a stack trace, its last line says what happened: the sentence, and the
+ * line of a trace or the last line that the program wrote.  Before it stands what else the program
+ * wrote. */
 static struct bus_error *make_error(const struct run_end *end, const struct judgement *judgement,
-                                    const struct said *said)
+                                    struct said *said)
 {
     char what[2 * WHAT_BYTES_MAX + 32] = "";
-    char part[PART_BYTES_MAX] = "";
+    char heading[HEADING_BYTES_MAX];
+    char lines[RUN_TAIL_BYTES_MAX + 8];
     put_what(said, what, sizeof what);
     if (said->rest_bytes == 0) {
         return bus_error_new(judgement->type, NULL, "%s%s", judgement->text, what);
     }
-    if (said->is_cut) {
-        (void)snprintf(part, sizeof part, " the last %zu of %" PRIu64 " bytes of", said->rest_bytes,
-                       end->said_bytes);
-    }
-    return bus_error_new(judgement->type, NULL, "%s%s;%s%s its standard error%s:\n%s",
-                         judgement->text, what, *what != '\0' ? " then" : "", part,
-                         said->is_stripped ? ", without lines of a trace" : "", said->rest);
+    const char *before = said->rest;
+    const char *last = *what == '\0' ? take_last_line(said->rest, &before) : "";
+    put_lines(before, lines, sizeof lines);
+    put_heading(end, said, lines[0] != '\0', heading);
+    return bus_error_new(judgement->type, NULL, "%s%s%s%s%s", heading, lines, judgement->text,
+                         *last != '\0' ? ": " : what, last);
 }
 
 static void set_trace(const struct said *said, struct bus_error *error)

@@ -44,26 +44,21 @@ void run_note(struct run *run, const char *format, ...)
 void run_note_end(struct run *run, const char *who, const struct bus_error *error)
 {
     char *text = NULL;
-    char *line = strdup(bus_error_message(error));
-    char *newline = line != NULL ? strchr(line, '\n') : NULL;
-    bool is_shown = newline != NULL && newline[1] != '\0' && newline[-1] == ':';
     size_t bytes = 0;
-    FILE *file = is_shown ? open_memstream(&text, &bytes) : NULL;
+    bool has_lines = strchr(bus_error_message(error), '\n') != NULL;
+    FILE *file = has_lines ? open_memstream(&text, &bytes) : NULL;
     if (file == NULL) {
-        free(line);
         run_note_error(run, who, error);
         return;
     }
-    *newline = '\0';
     fprintf(file, "%s: %s: %s %s: ", who, bus_error_party(error), bus_error_kind(error),
             bus_error_type(error));
-    cli_print_text(file, line, "");
-    fputs(" see above\n", file);
+    cli_print_last_line(file, bus_error_message(error));
+    fprintf(file, " (%s)\n", bus_error_id(error));
     if (fclose(file) == 0) {
         add_note(run, text, bytes);
     }
     free(text);
-    free(line);
 }
 
 void run_note_notice(struct run *run, const struct bus_error *notice)

@@ -161,8 +161,42 @@ static bool is_of_this_process(const struct bus_error *error)
     return strcmp(bus_error_kind(error), error_kind_name(ERROR_LOCAL)) == 0;
 }
 
+static void put_kind(struct writer *writer, const struct bus_error *error)
+{
+    put(writer, bus_error_kind(error));
+    put(writer, " ");
+    put_name(writer, error->type);
+}
+
+/* Whether the error is what the broker says to the reader itself, as an answer to a question.  Then
+ * its message comes first.  A failure of a party begins with its kind. */
+static bool is_said_to_reader(const struct bus_error *error)
+{
+    const char *kind = bus_error_kind(error);
+    return strcmp(kind, error_kind_name(ERROR_REJECTED)) == 0 ||
+           strcmp(kind, error_kind_name(ERROR_BROKER_LOST)) == 0 ||
+           strcmp(kind, error_kind_name(ERROR_NOTICE)) == 0 ||
+           (*bus_error_party(error) == '\0' &&
+            strcmp(kind, error_kind_name(ERROR_APPLICATION)) != 0);
+}
+
+/* What stands in parentheses at the end: the kind unless it came first, and the id. */
+static void put_marks(struct writer *writer, const struct bus_error *error, bool has_kind)
+{
+    bool has_id = *bus_error_id(error) != '\0';
+    if (!has_kind && !has_id)
+        return;
+    put(writer, " (");
+    if (has_kind)
+        put_kind(writer, error);
+    put(writer, has_kind && has_id ? ", " : "");
+    put_name(writer, bus_error_id(error));
+    put(writer, ")");
+}
+
 /* "alice: party_lost errbus.silent: no sign of life for 10000 ms [alice/grads#7]
- * (job/alice/1/2)".  Returns the lines of the message that are still to be put. */
+ * (job/alice/1/2)", and "there is no job train (rejected errbus.no_job)".  Returns the lines of the
+ * message that are still to be put. */
 static struct span put_error(struct writer *writer, const struct bus_error *error)
 {
     uint64_t seq = 0;
@@ -173,14 +207,13 @@ static struct span put_error(struct writer *writer, const struct bus_error *erro
         put_name(writer, bus_error_party(error));
         put(writer, ": ");
     }
-    bool is_plain = is_of_this_process(error) && line.bytes > 0;
-    if (!is_plain) {
-        put(writer, bus_error_kind(error));
-        put(writer, " ");
-        put_name(writer, error->type);
-    }
+    bool is_local = is_of_this_process(error) && line.bytes > 0;
+    bool is_kind_last = !is_local && line.bytes > 0 && is_said_to_reader(error);
+    bool is_kind_first = !is_local && !is_kind_last;
+    if (is_kind_first)
+        put_kind(writer, error);
     if (line.bytes > 0) {
-        put(writer, is_plain ? "" : ": ");
+        put(writer, is_kind_first ? ": " : "");
         put_line(writer, line);
     }
     if (topic != NULL) {
@@ -193,11 +226,7 @@ static struct span put_error(struct writer *writer, const struct bus_error *erro
         put(writer, i == 0 ? " blames " : ", ");
         put_name(writer, error->blames[i]);
     }
-    if (*bus_error_id(error) != '\0') {
-        put(writer, " (");
-        put_name(writer, bus_error_id(error));
-        put(writer, ")");
-    }
+    put_marks(writer, error, is_kind_last);
     if (error->left_out > 0) {
         put_number(writer, " [", error->left_out);
         put(writer, " causes left out]");

@@ -161,11 +161,10 @@ Test(run_error, shows_what_the_program_said_last)
                           .tail = "no\0\x1b[1m\tdisk\n",
                           .tail_bytes = 13,
                           .said_bytes = 13};
-    cr_expect_str_eq(message_with(&end),
-                     "job exited with status 1; its standard error:\nno??[1m\tdisk\n");
+    cr_expect_str_eq(message_with(&end), "job exited with status 1: no??[1m\tdisk");
     end.said_bytes = 100000000;
-    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 13 of 100000000 bytes "
-                                         "of its standard error:\nno??[1m\tdisk\n");
+    cr_expect_str_eq(message_with(&end), "the last 13 of 100000000 bytes of its standard error\n"
+                                         "job exited with status 1: no??[1m\tdisk");
     end.tail = NULL;
     end.tail_bytes = 0;
     end.said_bytes = 0;
@@ -192,8 +191,8 @@ Test(run_error, has_a_trace_as_its_stacktrace_and_the_last_line_of_it_as_its_mes
         const char *said, *message, *stacktrace;
     } cases[] = {
         {"epoch 1\n" TRACE "\n", "job exited with status 1: E: bad", TRACE},
-        {TRACE "closing\n", "job exited with status 1: E: bad; then its standard error:\nclosing\n",
-         TRACE},
+        {TRACE "closing\n",
+         "its standard error after the trace:\n  closing\njob exited with status 1: E: bad", TRACE},
         {"Exception in thread \"main\" E: a\n\tat M.m(M.java:1)\nCaused by: F: b\n"
          "\tat M.m(M.java:2)\n",
          "job exited with status 1: E: a, caused by F: b",
@@ -203,9 +202,12 @@ Test(run_error, has_a_trace_as_its_stacktrace_and_the_last_line_of_it_as_its_mes
          "job exited with status 1: its standard error ends with a trace that has no beginning",
          "  File \"a.py\", line 7, in f\n    secret()\n"},
         {"no room\n    #0 0x77 in main a.c:7\n",
-         "job exited with status 1; its standard error, without lines of a trace:\nno room\n",
+         "its standard error, without lines of a trace\njob exited with status 1: no room",
          "no room\n    #0 0x77 in main a.c:7\n"},
-        {"no room\n", "job exited with status 1; its standard error:\nno room\n", ""},
+        {"no room\n", "job exited with status 1: no room", ""},
+        {"a\n\n b\n  c \n \n",
+         "its standard error before that:\n  a\n   b\njob exited with status 1: c", ""},
+        {" \n\n", "job exited with status 1", ""},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct bus_error *error = error_saying(cases[i].said);
@@ -223,12 +225,13 @@ Test(run_error, leaves_out_a_line_without_its_beginning)
                           .tail = "ret()\nno room here\n",
                           .tail_bytes = 19,
                           .said_bytes = 20};
-    cr_expect_str_eq(message_with(&end), "job exited with status 1; the last 13 of 20 bytes of its "
-                                         "standard error:\nno room here\n");
+    cr_expect_str_eq(message_with(&end), "the last 13 of 20 bytes of its standard error\n"
+                                         "job exited with status 1: no room here");
 }
 
-/* bytes of 'x', with mark at a place; the message's tail. */
-static const char *tail_of(size_t bytes, size_t mark_at, const char *mark)
+/* The last line of the message, of bytes of 'x' with mark at a place.  out_cut: how many bytes the
+ * message says that it shows; 0: it says nothing. */
+static const char *tail_of(size_t bytes, size_t mark_at, const char *mark, size_t *out_cut)
 {
     static char text[2 * RUN_TAIL_BYTES_MAX];
     memset(text, 'x', sizeof text);
@@ -239,32 +242,57 @@ static const char *tail_of(size_t bytes, size_t mark_at, const char *mark)
                           .tail_bytes = bytes,
                           .said_bytes = bytes};
     const char *message = message_with(&end);
-    size_t said = 0;
-    const char *tail = strstr(message, ":\n");
+    const char *tail = strstr(message, "job exited with status 1: ");
     cr_assert_not_null(tail);
-    if (sscanf(message, "job exited with status 1; the last %zu of", &said) == 1) {
-        cr_expect_eq(strlen(tail + 2), said, "it says what it shows");
-    } else {
-        cr_expect_eq(strlen(tail + 2), bytes, "nothing is cut unsaid");
-    }
-    return tail + 2;
+    *out_cut = 0;
+    (void)sscanf(message, "the last %zu of", out_cut);
+    return tail + strlen("job exited with status 1: ");
 }
 
 Test(run_error, cuts_the_tail_at_its_limit_before_a_line_or_a_character)
 {
     enum { MOST = RUN_TAIL_BYTES_MAX };
-    cr_expect_eq(strlen(tail_of(MOST - 1, 5, "\n")), MOST - 1);
-    cr_expect_eq(strlen(tail_of(MOST, 5, "\n")), MOST);
-    cr_expect_eq(strlen(tail_of(MOST + 1, 0, "x")), MOST);
-    /* Five bytes of the line that was cut, and its end, go too. */
-    cr_expect_eq(strlen(tail_of(MOST + 1, 6, "\n")), MOST - 6);
-    /* ... but not more than half. */
-    cr_expect_eq(strlen(tail_of(MOST + 1, MOST / 2, "\n")), MOST / 2);
-    cr_expect_eq(strlen(tail_of(MOST + 1, MOST / 2 + 1, "\n")), MOST);
-    /* Of a character of four bytes, three are left over. */
-    cr_expect_eq(strlen(tail_of(MOST + 1, 0, "\xf0\x9f\x98\x80")), MOST - 3);
-    cr_expect_eq(strlen(tail_of(MOST + 2, 0, "\xf0\x9f\x98\x80")), MOST - 2);
-    cr_expect_eq(*tail_of(MOST + 4, 4, "\xf0\x9f\x98\x80"), '\xf0');
+    static const struct {
+        size_t bytes, mark_at;
+        const char *mark;
+        size_t last, cut;
+    } cases[] = {
+        {MOST, 0, "x", MOST, 0},
+        {MOST + 1, 0, "x", MOST, MOST},
+        {MOST - 2, 5, "\n", MOST - 8, 0},        /* the newline takes three: an indent follows it */
+        {MOST - 1, 5, "\n", MOST - 7, MOST - 7}, /* the line that was cut goes too ... */
+        {MOST + 1, MOST / 2, "\n", MOST / 2, MOST / 2},
+        {MOST + 1, MOST / 2 + 2, "\n", MOST / 2 - 2, MOST - 2}, /* ... but not more than half */
+        {MOST + 1, 0, "\xf0\x9f\x98\x80", MOST - 3, MOST - 3},  /* three bytes of a character */
+        {MOST + 2, 0, "\xf0\x9f\x98\x80", MOST - 2, MOST - 2},
+        {MOST + 4, 4, "\xf0\x9f\x98\x80", MOST, MOST},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        size_t cut;
+        const char *tail = tail_of(cases[i].bytes, cases[i].mark_at, cases[i].mark, &cut);
+        cr_expect_eq(strlen(tail), cases[i].last, "case %zu: %zu", i, strlen(tail));
+        cr_expect_eq(cut, cases[i].cut, "case %zu: %zu", i, cut);
+    }
+}
+
+/* Each line costs its indent, and the sentence at the end is not cut. */
+Test(run_error, has_room_for_many_short_lines)
+{
+    static char said[RUN_SEEN_BYTES_MAX];
+    for (size_t i = 0; i < sizeof said; i++)
+        said[i] = i % 2 == 0 ? 'a' : '\n';
+    struct run_end end = {.program = "job",
+                          .wait_status = EXITED(1),
+                          .tail = said,
+                          .tail_bytes = sizeof said,
+                          .said_bytes = sizeof said};
+    const char *message = message_with(&end);
+    const char *last = strrchr(message, '\n');
+    cr_expect_leq(strlen(message), 4096);
+    cr_expect_eq(strstr(message, "the last 1498 of 32768 bytes of its standard error:\n  a\n  a\n"),
+                 message, "%.80s", message);
+    cr_assert_not_null(last);
+    cr_expect_str_eq(last, "\njob exited with status 1: a");
 }
 
 Test(run_error, stays_within_a_message_whatever_is_put_in)
@@ -286,7 +314,7 @@ Test(run_error, stays_within_a_message_whatever_is_put_in)
     cr_expect_not_null(strstr(message, "pp... was killed by SIGSEGV, core dumped; its error file"));
     cr_expect_not_null(strstr(message, problem));
     cr_expect_not_null(strstr(message, "the last 3000 of 18446744073709551615 bytes"));
-    cr_expect_eq(strspn(strstr(message, ":\nttt") + 2, "t"), sizeof tail);
+    cr_expect_eq(strspn(strstr(message, ": ttt") + 2, "t"), sizeof tail);
 
     /* A long line says what happened, and much is said behind it. */
     memset(said, 't', sizeof said);
@@ -300,7 +328,8 @@ Test(run_error, stays_within_a_message_whatever_is_put_in)
     cr_expect_leq(strlen(message), 4096);
     cr_expect_not_null(strstr(message, ": ttt"));
     cr_expect_not_null(strstr(message, ", caused by ttt"));
-    cr_expect_not_null(strstr(message, "; then the last 2000 of 32768 bytes"));
+    cr_expect_not_null(
+        strstr(message, "the last 2000 of 32768 bytes of its standard error after the trace:"));
     cr_expect_null(strstr(message, "cut ..."), "%s", message);
 }
 
