@@ -248,6 +248,20 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     return CLI_USAGE;
 }
 
+int cli_check_ranges(const struct cli *cli, const struct cli_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct cli_range *range = &ranges[i];
+        double unit = range->is_seconds ? 1000 : 1;
+        if (range->value >= 0 && (range->value < range->least || range->value > range->most)) {
+            return cli_usage(cli, "--%s takes %.9g to %.9g%s, not %.12g", range->flag,
+                             (double)range->least / unit, (double)range->most / unit,
+                             range->is_seconds ? " seconds" : "", (double)range->value / unit);
+        }
+    }
+    return CLI_OK;
+}
+
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit)
 {
@@ -538,6 +552,17 @@ bool cli_is_anothers(const struct cli *cli, const char *topic)
                 cli->program, topic, party, party);
     }
     return is_anothers;
+}
+
+bool cli_is_name(const char *text, size_t bytes_max)
+{
+    size_t bytes = strlen(text);
+    for (const char *at = text; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f || strchr("/+#", *at) != NULL) {
+            return false;
+        }
+    }
+    return bytes > 0 && bytes <= bytes_max;
 }
 
 bool cli_is_pattern(const struct cli *cli, const char *pattern)

@@ -101,6 +101,21 @@ void cli_default_party(struct cli *cli, const char *party);
 /* Prints "PROGRAM: what is wrong" and returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) BUS_PRINTF(2, 3);
 
+/* The range of a flag that takes a number or seconds. */
+struct cli_range {
+    const char *flag;
+    int64_t value; /* below 0: not given */
+    int64_t least; /* seconds in milliseconds, as they are kept */
+    int64_t most;
+    bool is_seconds;
+};
+#define CLI_DAY_MS INT64_C(86400000)
+#define CLI_YEAR_MS (365 * CLI_DAY_MS)
+#define CLI_PARTIES_MAX 16384 /* of one job; PROTOCOL.md, "Limits" */
+#define CLI_RESTARTS_MAX 1000 /* of one job; the same */
+/* CLI_OK, or CLI_USAGE after saying which flag is outside its range. */
+int cli_check_ranges(const struct cli *cli, const struct cli_range *ranges, size_t count);
+
 /* What is left of --wait; BUS_FOREVER without one. */
 int64_t cli_left_ms(const struct cli *cli);
 /* The same, and bound_ms at most. */
@@ -153,6 +168,9 @@ int cli_close(struct cli *cli, int result);
 /* Whether topic begins with another party's name; then this call says so.  The library would read
  * it as a name below our own party, and write to a topic that nobody meant. */
 bool cli_is_anothers(const struct cli *cli, const char *topic);
+
+/* Whether text may name a party, a durable subscription or, with less bytes, a group. */
+bool cli_is_name(const char *text, size_t bytes_max);
 
 /* Whether pattern has a '/' or is "#".  Any other pattern matches no topic; then this call says
  * so. */

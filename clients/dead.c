@@ -176,17 +176,18 @@ int dead_main(int argc, char **argv)
     bool is_replay = strcmp(verb, "replay") == 0;
     bool is_drop = strcmp(verb, "drop") == 0;
     if (!is_list && !is_show && !is_replay && !is_drop) {
-        return cli_usage(&cli, "list, show, replay or drop?");
+        return cli_usage(&cli, "expected list, show, replay or drop, not '%.100s'", verb);
     }
     if (cli.argc < 2) {
-        return cli_usage(&cli, "of which group?");
+        return cli_usage(&cli, "expected the name of a group after '%s'", verb);
     }
     if (cli.argc > (is_list ? 2 : 3)) {
         return cli_usage(&cli, "unexpected operand '%.100s'", cli.argv[is_list ? 2 : 3]);
     }
     if (!is_list && (cli.argc < 3 || !read_number(cli.argv[2], !is_show, &number))) {
-        return cli_usage(&cli, is_show ? "which letter? its number is wanted"
-                                       : "which letter? its number is wanted, or 'all'");
+        return cli_usage(&cli, "expected the number of a dead letter%s after '%s', not '%.100s'",
+                         is_show ? "" : ", or 'all',", cli.argv[1],
+                         cli.argc < 3 ? "" : cli.argv[2]);
     }
     result = cli_admin_open(&cli, &admin);
     if (result != CLI_OK) {

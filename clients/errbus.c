@@ -47,7 +47,9 @@ static int complain(const char *name)
         names[i] = subcommands[i].name;
     }
     const char *meant = nearest_word(name, names, SUBCOMMAND_COUNT);
-    fprintf(stderr, "errbus: unknown subcommand '%.100s'%s%s%s (errbus -h lists them)\n", name,
+    fprintf(stderr, "errbus: unknown %s '%.100s'%s%s%s%s (errbus -h lists them)\n",
+            name[0] == '-' ? "flag" : "subcommand", name,
+            name[0] == '-' ? "; flags stand behind the SUBCOMMAND" : "",
             meant != NULL ? "; did you mean '" : "", meant != NULL ? meant : "",
             meant != NULL ? "'?" : "");
     return CLI_USAGE;

@@ -102,12 +102,29 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     return CLI_OK;
 }
 
+static int check_ranges(const struct cli *cli, const struct wish *wish)
+{
+    const struct cli_range ranges[] = {
+        {"min", wish->min, 1, CLI_PARTIES_MAX, false},
+        {"max", wish->max, wish->min > 1 ? wish->min : 1, CLI_PARTIES_MAX, false},
+        {"max-restarts", wish->max_restarts, 0, CLI_RESTARTS_MAX, false},
+        {"join-window", wish->join_window_ms, 0, CLI_DAY_MS, true},
+        {"join-timeout", wish->join_timeout_ms, 0, CLI_DAY_MS, true},
+        {"settle-window", wish->settle_ms, 0, CLI_DAY_MS, true},
+        {"deadline", wish->deadline_ms, 1, CLI_YEAR_MS, true},
+    };
+    return cli_check_ranges(cli, ranges, sizeof ranges / sizeof *ranges);
+}
+
 static int create(const struct cli *cli, const struct wish *wish)
 {
     struct bus_job_options options;
     struct bus_admin *admin = NULL;
     struct bus_error *error = NULL;
-    int result = read_wish(cli, wish, &options);
+    int result = check_ranges(cli, wish);
+    if (result == CLI_OK) {
+        result = read_wish(cli, wish, &options);
+    }
     if (result == CLI_OK) {
         result = cli_admin_open(cli, &admin);
     }
@@ -140,7 +157,7 @@ static void print_member(const struct bus_job_member *member)
     }
 }
 
-static void print_job(const struct cli *cli, const struct bus_job *job)
+static void print_job(const struct bus_job *job)
 {
     const struct bus_job_info *info = bus_job_info(job);
     printf("job %s: %s, attempt %" PRIu32 ", ", info->name, bus_state_name(info->state),
@@ -168,7 +185,7 @@ static void print_job(const struct cli *cli, const struct bus_job *job)
         print_member(bus_job_member_at(job, i));
     }
     if (info->error != NULL) {
-        cli_print_error(stdout, cli->program, info->error);
+        cli_print_error(stdout, "  why", info->error);
     }
 }
 
@@ -235,7 +252,7 @@ static int show(const struct cli *cli)
     if (cli->is_json) {
         print_json(job);
     } else {
-        print_job(cli, job);
+        print_job(job);
     }
     bus_job_free(&job);
     (void)cli_flush_output(cli, &result); /* result says it */
@@ -347,7 +364,7 @@ int job_main(int argc, char **argv)
     }
     bool is_forget = strcmp(verb, "forget") == 0;
     if (!is_forget && strcmp(verb, "cancel") != 0) {
-        return cli_usage(&cli, "expected create, show, cancel or forget");
+        return cli_usage(&cli, "expected create, show, cancel or forget, not '%.100s'", verb);
     }
     if (!is_named(&cli)) {
         return cli_usage(&cli, "%s which job? Name it: errbus job %s JOB", verb, verb);

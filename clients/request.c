@@ -63,7 +63,7 @@ static int report(const struct request *request, enum bus_err err, struct bus_er
     }
     return cli_usage(&request->cli,
                      "'%.250s' is not a topic: expected NAME or PARTY/NAME, at most %d bytes with "
-                     "the party, without '+' and '#'; or --deadline is 0 or longer than a day",
+                     "the party, without '+' and '#'",
                      request->topic, BUS_NAME_BYTES_MAX);
 }
 
@@ -136,6 +136,10 @@ int request_main(int argc, char **argv)
     if (request.cli.argc < 1 || request.cli.argc > 2) {
         return cli_usage(&request.cli, "expected a TOPIC and at most one VALUE, not %d operands",
                          request.cli.argc);
+    }
+    const struct cli_range deadline = {"deadline", request.deadline_ms, 1, CLI_DAY_MS, true};
+    if (cli_check_ranges(&request.cli, &deadline, 1) != CLI_OK) {
+        return CLI_USAGE;
     }
     request.topic = request.cli.argv[0];
     if (request.cli.argc == 2) {

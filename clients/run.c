@@ -34,32 +34,37 @@ static int split(int argc, char **argv, char *const **out_command)
     return argc;
 }
 
-/* What does not go together, as CLI_USAGE; or CLI_OK. */
 static bool is_level(const char *word)
 {
     return strcmp(word, "full") == 0 || strcmp(word, "message") == 0 || strcmp(word, "type") == 0 ||
            strcmp(word, "none") == 0;
 }
 
+/* What does not go together, as CLI_USAGE; or CLI_OK. */
 static int check(const struct run *run)
 {
     const struct cli *cli = &run->cli;
     if (cli->argc > 0 || run->command[0] == NULL) {
         return cli_usage(cli, "expected a program after --: errbus run [flags] -- PROGRAM ARGS...");
     }
-    if (run->copies < 1 || run->copies > RUN_COPIES_MAX) {
-        return cli_usage(cli, "--nproc takes 1 to %d, not %" PRId64, RUN_COPIES_MAX, run->copies);
-    }
-    if (run->master_port < 0 || run->master_port > UINT16_MAX) {
-        return cli_usage(cli, "--master-port takes a port of 1 to 65535, not %" PRId64,
-                         run->master_port);
+    const struct cli_range ranges[] = {
+        {"nproc", run->copies, 1, RUN_COPIES_MAX, false},
+        {"master-port", run->master_port, 0, UINT16_MAX, false},
+        {"min", run->min, 1, CLI_PARTIES_MAX, false},
+        {"max", run->max, run->min > 1 ? run->min : 1, CLI_PARTIES_MAX, false},
+        {"max-restarts", run->max_restarts, 0, CLI_RESTARTS_MAX, false},
+        {"join-window", run->join_window_ms, 0, CLI_DAY_MS, true},
+        {"join-timeout", run->join_timeout_ms, 0, CLI_DAY_MS, true},
+    };
+    if (cli_check_ranges(cli, ranges, sizeof ranges / sizeof *ranges) != CLI_OK) {
+        return CLI_USAGE;
     }
     if (run->disclosure != NULL && !is_level(run->disclosure)) {
         return cli_usage(cli, "--disclosure takes full, message, type or none, not '%.100s'",
                          run->disclosure);
     }
     if (run->log_folder != NULL && strlen(run->log_folder) > RUN_PATH_BYTES_MAX / 2) {
-        return cli_usage(cli, "the path in --log-dir is too long");
+        return cli_usage(cli, "--log-dir takes a path of at most %d bytes", RUN_PATH_BYTES_MAX / 2);
     }
     return CLI_OK;
 }
@@ -97,7 +102,9 @@ static int name_members(struct run *run)
                         ? snprintf(member->party, sizeof member->party, "%s", name)
                         : snprintf(member->party, sizeof member->party, "%s-%u", name, i);
         if (bytes < 0 || (size_t)bytes >= sizeof member->party) {
-            return cli_usage(&run->cli, "the party's name is too long");
+            return cli_usage(
+                &run->cli, "the party's name '%.200s...' is too long: it has at most %d bytes%s",
+                name, BUS_NAME_BYTES_MAX, run->copies > 1 ? " with the number of a copy" : "");
         }
         (void)snprintf(member->prefix, sizeof member->prefix, "%s: ", member->party);
         member->index = i;

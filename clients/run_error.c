@@ -283,7 +283,7 @@ static void put_lines(const char *text, char *out, size_t room)
     }
 }
 
-/* What the lines are that the message has beside its last one; empty: there are none to speak of. */
+/* What the lines are that the message has beside its last one; empty: there are none. */
 static void put_heading(const struct run_end *end, const struct said *said, bool has_lines,
                         char text[HEADING_BYTES_MAX])
 {

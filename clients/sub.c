@@ -315,11 +315,11 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
         result = receive_all(sub);
         *out_again = result == CLI_AGAIN;
     } else if (err == BUS_EINVAL) {
-        result = cli_usage(
-            &sub->cli,
-            "'%.250s' is not a pattern, or --durable is not a name: expected levels between '/', "
-            "'+' for any one level, '#' at the end for the rest, at most %d bytes",
-            pattern, BUS_NAME_BYTES_MAX);
+        result =
+            cli_usage(&sub->cli,
+                      "'%.250s' is not a pattern: expected levels between '/', '+' for any one "
+                      "level, '#' at the end for the rest, at most %d bytes",
+                      pattern, BUS_NAME_BYTES_MAX);
     } else {
         result = cli_report(&sub->cli, err, NULL);
     }
@@ -370,14 +370,21 @@ int sub_main(int argc, char **argv)
         return result;
     }
     if (sub.cli.argc != 1) {
-        return cli_usage(&sub.cli, "expected one PATTERN, not %d", sub.cli.argc);
+        return cli_usage(&sub.cli, "expected one PATTERN, as 'alice/#', not %d operands",
+                         sub.cli.argc);
     }
     if (sub.is_raw && (sub.is_verbose || sub.cli.is_json)) {
-        return cli_usage(&sub.cli, "--raw excludes --verbose and --json");
+        return cli_usage(&sub.cli, "--raw cannot be used with --verbose or --json");
     }
     if (!read_from(sub.from, &sub.from_seq)) {
         return cli_usage(&sub.cli, "--from takes a slot number, oldest or now, not '%.100s'",
                          sub.from);
+    }
+    if (sub.durable != NULL && !cli_is_name(sub.durable, BUS_NAME_BYTES_MAX)) {
+        return cli_usage(&sub.cli,
+                         "--durable takes a name of 1 to %d bytes of UTF-8, without '/', '+', '#' "
+                         "and control characters, not '%.200s'",
+                         BUS_NAME_BYTES_MAX, sub.durable);
     }
     if (!cli_is_pattern(&sub.cli, sub.cli.argv[0])) {
         return CLI_USAGE;

@@ -133,7 +133,7 @@ static int read_operands(struct asked *asked)
         return cli_usage(cli, "unexpected operand '%.100s'", cli->argv[2]);
     }
     if (asked->is_dot && cli->is_json) {
-        return cli_usage(cli, "--dot or --json?");
+        return cli_usage(cli, "--dot and --json exclude each other");
     }
     if (cli->argc == 2) {
         asked->topic = cli->argv[0];

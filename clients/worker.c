@@ -24,6 +24,8 @@
 #define TRY_AGAIN 75  /* EX_TEMPFAIL of sysexits.h: try elsewhere or later */
 #define RETRY_MS 1000 /* without --retry */
 #define JOBS_MAX 256
+#define DELIVER_MAX 16
+#define GROUP_BYTES_MAX 180
 #define TYPE_TIME_LIMIT "run.time_limit"
 
 enum why {
@@ -336,7 +338,7 @@ static int run(struct worker *worker)
     bus_sub_options_init(&options);
     options.group = worker->group;
     options.lease_ms = worker->lease_ms;
-    options.deliver_max = (int)worker->deliver_max;
+    options.deliver_max = worker->deliver_max > 0 ? (int)worker->deliver_max : 0; /* the default */
     bool is_short = worker->cli.count > 0 && worker->cli.count < worker->jobs;
     options.credit = (int)(is_short ? worker->cli.count : worker->jobs);
     worker->cli.run_rule = BUS_RUN_CONTINUE;
@@ -353,10 +355,11 @@ static int run(struct worker *worker)
     if (err == BUS_OK) {
         result = work(worker);
     } else if (err == BUS_EINVAL) {
-        result = cli_usage(&worker->cli,
-                           "'%.180s' is not a group's name, '%.200s' is not a pattern, --deliver "
-                           "is not 1 to 16, or --lease is longer than a day",
-                           worker->group, worker->pattern);
+        result =
+            cli_usage(&worker->cli,
+                      "'%.200s' is not a pattern: expected levels between '/', '+' for any one "
+                      "level, '#' at the end for the rest, at most %d bytes",
+                      worker->pattern, BUS_NAME_BYTES_MAX);
     } else {
         result = cli_report(&worker->cli, err, NULL);
     }
@@ -381,6 +384,7 @@ int worker_main(int argc, char **argv)
         .jobs = 1,
         .limit_ms = BUS_FOREVER,
         .retry_ms = RETRY_MS,
+        .deliver_max = -1,
     };
     const struct cli_flag flags[] = {
         {'t', "topic", CLI_TEXT, &worker.pattern, "PATTERN",
@@ -403,6 +407,12 @@ int worker_main(int argc, char **argv)
         return cli_usage(&worker.cli, "expected a group and a command: GROUP -- COMMAND");
     }
     worker.group = worker.cli.argv[0];
+    if (!cli_is_name(worker.group, GROUP_BYTES_MAX)) {
+        return cli_usage(&worker.cli,
+                         "'%.200s' is not a group's name: expected 1 to %d bytes of UTF-8, without "
+                         "'/', '+', '#' and control characters",
+                         worker.group, GROUP_BYTES_MAX);
+    }
     worker.command = worker.cli.argv + 1;
     if (worker.pattern == NULL) {
         (void)snprintf(pattern, sizeof pattern, "+/%.200s", worker.group); /* or it is refused */
@@ -411,11 +421,11 @@ int worker_main(int argc, char **argv)
     if (!cli_is_pattern(&worker.cli, worker.pattern)) {
         return CLI_USAGE;
     }
-    if (worker.jobs < 1 || worker.jobs > JOBS_MAX) {
-        return cli_usage(&worker.cli, "--jobs takes 1 to %d", JOBS_MAX);
-    }
-    if (worker.deliver_max > INT16_MAX) {
-        worker.deliver_max = INT16_MAX; /* refused, too */
-    }
-    return run(&worker);
+    const struct cli_range ranges[] = {
+        {"jobs", worker.jobs, 1, JOBS_MAX, false},
+        {"deliver", worker.deliver_max, 1, DELIVER_MAX, false},
+        {"lease", worker.lease_ms, 0, CLI_DAY_MS, true},
+    };
+    result = cli_check_ranges(&worker.cli, ranges, sizeof ranges / sizeof *ranges);
+    return result == CLI_OK ? run(&worker) : result;
 }

@@ -56,8 +56,8 @@ Test(job, is_created_shown_and_cancelled_from_the_shell)
     expect_within(errbus_job(0, "show", "--json", NULL),
                   "\"state\":\"gathering\",\"attempt\":1,\"epoch\":0,\"world_size\":0,\"min\":2");
     errbus_job(0, "cancel", "--why", "wrong data", "default", NULL);
-    expect_within(errbus_job(0, "show", NULL), "errbus.job_cancelled: the job was cancelled: "
-                                               "wrong data");
+    expect_within(errbus_job(0, "show", NULL), "  why: the job was cancelled: wrong data "
+                                               "(cancelled errbus.job_cancelled");
     expect_within(errbus_job(6, "create", NULL), "errbus.job_over");
 }
 
@@ -67,9 +67,16 @@ Test(job, says_what_is_wrong_with_the_call)
     expect_within(errbus_job(2, "create", "now", "then", NULL), "unexpected operand 'then'");
     expect_within(errbus_job(2, "create", "--strategy", "last", NULL), "causal, earliest or first");
     expect_within(errbus_job(2, "create", "--pending", "drop", NULL), "deliver or replace");
-    expect_within(errbus_job(2, "create", "--min", "0", NULL), "min is not between 1");
-    expect_within(errbus_job(2, "show", NULL), "errbus.no_job");
-    expect_within(errbus_job(2, "cancel", "-j", "other", NULL), "errbus.no_job");
+    expect_within(errbus_job(2, "create", "--min", "0", NULL), "--min takes 1 to 16384, not 0");
+    expect_within(errbus_job(2, "create", "--min", "3", "--max", "2", NULL),
+                  "--max takes 3 to 16384, not 2");
+    expect_within(errbus_job(2, "create", "--join-timeout", "86400.001", NULL),
+                  "--join-timeout takes 0 to 86400 seconds, not 86400.001");
+    expect_within(errbus_job(2, "create", "--deadline", "0", NULL),
+                  "--deadline takes 0.001 to 31536000 seconds, not 0");
+    expect_within(errbus_job(2, "show", NULL), "errbus job: there is no job default");
+    expect_within(errbus_job(2, "cancel", "-j", "other", NULL),
+                  "errbus job: there is no job other; there are no jobs (rejected errbus.no_job)");
 }
 
 /* ---- parties --------------------------------------------------------------------------------- */

@@ -131,7 +131,7 @@ Test(why, says_what_is_wrong_with_the_call)
     expect_within(errbus_why(2, "nobody", NULL, NULL), "is neither a party of this job nor a job");
     expect_within(errbus_why(2, "a", "b", "c"), "unexpected operand 'c'");
     expect_within(errbus_why(2, "alice/x", "y", NULL), "the number of a slot is a whole number");
-    expect_within(errbus_why(2, "--dot", "--json", NULL), "--dot or --json?");
+    expect_within(errbus_why(2, "--dot", "--json", NULL), "--dot and --json exclude each other");
     expect_within(errbus_why(2, "bob/x", "0", NULL), "errbus.not_open");
     expect_within(errbus_why(2, "-j", "other", NULL), "errbus.no_job");
     expect_within(errbus_why(0, "alice", NULL, NULL), "alice waits for nobody, and nobody waits");

@@ -320,7 +320,13 @@ void letter_message(struct core *core, struct session *session, const struct msg
         name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
     struct group *group = job != NULL ? group_find(core, job, msg->group) : NULL;
     if (group == NULL) {
-        end(core, session, msg, CODE_EINVAL, "there is no such group in this job", 0);
+        text_say(&core->why_held, job != NULL ? "there is no group " : "there is no job ",
+                 job != NULL ? msg->group : msg->job);
+        if (job != NULL) {
+            text_add(&core->why_held, " in job ");
+            text_add_span(&core->why_held, job->name);
+        }
+        end(core, session, msg, CODE_EINVAL, core->why_held.data, 0);
         return;
     }
     switch (msg->how) {

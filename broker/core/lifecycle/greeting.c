@@ -20,6 +20,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/record/text.h"
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/upload.h"
 #include "broker/core/streams/lease.h"
@@ -182,6 +183,16 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     refusals_tell_again(core, session, hello->refusal_number);
 }
 
+static const char *taken_text(struct core *core, const struct party *party)
+{
+    struct text *text = &core->why_held;
+    text_say(text, "another process is party ", party->name);
+    text_add(text, " of job ");
+    text_add_span(text, party->job->name);
+    text_add(text, " already: end that process, or give this one another name");
+    return text->data;
+}
+
 /* A new incarnation of this party, or why not. */
 static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
 {
@@ -207,8 +218,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
     }
     if ((party->session != NULL && party->session->control != 0) ||
         (party->guard != NULL && party->guard->control != 0)) {
-        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
-               "a live party of this job has this name");
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
         return;
     }
     while (party_any_session(party) != NULL)
@@ -269,8 +279,7 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
         return;
     }
     if (party->session != NULL) {
-        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN,
-               "another process speaks for this party");
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
         return;
     }
     struct session *session = session_new(core, party->job, hello, conn);

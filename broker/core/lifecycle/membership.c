@@ -706,18 +706,21 @@ static void add_jobs(struct core *core, struct text *text)
                                             : "");
 }
 
+const char *job_missing_text(struct core *core, struct span name)
+{
+    const char *text = text_say(&core->why_held, "there is no job ", name);
+    add_jobs(core, &core->why_held);
+    return text;
+}
+
 struct job *job_find(struct core *core, const struct session *session, struct span name,
                      uint64_t request)
 {
     struct job *job = job_known(core, name);
     if (job != NULL)
         return job;
-    text_init(&core->why_held);
-    text_add(&core->why_held, "there is no job ");
-    text_add_span(&core->why_held, name);
-    add_jobs(core, &core->why_held);
     effects_job_done(core->effects, session->control, request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
-                     core->why_held.data);
+                     job_missing_text(core, name));
     return NULL;
 }
 

@@ -7,6 +7,9 @@
 
 void job_create(struct core *core, struct session *session, const struct msg_job_create *msg);
 void job_show(struct core *core, struct session *session, const struct msg_job_show *msg);
+/* Says that there is no job of this name, and which jobs there are.  It is kept until the next
+ * refusal. */
+const char *job_missing_text(struct core *core, struct span name);
 /* The job of this name.  NULL: there is none; that was answered. */
 struct job *job_find(struct core *core, const struct session *session, struct span name,
                      uint64_t request);

@@ -72,7 +72,7 @@ struct core {
     struct failure *falling_root;      /* while a slot falls: the failure that began it */
     struct fallen fallen[FALLEN_KEPT]; /* a ring of the newest */
     uint32_t fallen_at;
-    struct text why_held;  /* what the last refusal said of a run that is not over */
+    struct text why_held;  /* what the last refusal said; until the next one */
     struct refusal fell;   /* a row of fallen slots to tell their writer of; failure NULL: none */
     uint64_t parked_bytes; /* of all sessions */
     uint64_t refused_count;

@@ -14,6 +14,7 @@
 #include "broker/core/record/courier.h"
 
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/text.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
 #include "libbus/base/pattern.h"
@@ -254,7 +255,7 @@ void courier_fetch(struct core *core, struct session *session, const struct msg_
                          job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
                          job != NULL
                              ? "the error has no attachment of this name, or it is kept no more"
-                             : "there is no such job");
+                             : text_say(&core->why_held, "there is no job ", msg->job));
         return;
     }
     uint64_t offset = least(msg->offset, attachment->bytes);
@@ -278,7 +279,8 @@ void courier_list(struct core *core, struct session *session, const struct msg_a
     const struct job *job = find_job(core, msg->job);
     if (job == NULL) {
         effects_job_done(core->effects, session->control, msg->request, CODE_EINVAL,
-                         ERROR_TYPE_NO_JOB, "there is no such job");
+                         ERROR_TYPE_NO_JOB,
+                         text_say(&core->why_held, "there is no job ", msg->job));
         return;
     }
     LIST_EACH(link, &job->attachments) {

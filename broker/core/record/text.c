@@ -34,3 +34,11 @@ void text_add_number(struct text *text, uint64_t number)
     while ((number /= 10) > 0);
     text_add_span(text, span_of(digits + at, sizeof digits - at));
 }
+
+const char *text_say(struct text *text, const char *part, struct span name)
+{
+    text_init(text);
+    text_add(text, part);
+    text_add_span(text, name);
+    return text->data;
+}

@@ -9,5 +9,7 @@ void text_init(struct text *text);
 void text_add(struct text *text, const char *part);
 void text_add_span(struct text *text, struct span part);
 void text_add_number(struct text *text, uint64_t number);
+/* Begins anew with part and name.  Returns the text. */
+const char *text_say(struct text *text, const char *part, struct span name);
 
 #endif

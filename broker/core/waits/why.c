@@ -2,6 +2,7 @@
 /* why.c -- what clients say of their waits, and the answer to who waits for whom. */
 #include "broker/core/waits/why.h"
 
+#include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
@@ -73,7 +74,7 @@ void why_ask(struct core *core, struct session *session, const struct msg_why *m
     forget_last(core, session);
     if (job == NULL) {
         tell_end(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
-                 "there is no such job");
+                 job_missing_text(core, msg->job));
         return;
     }
     if (msg->topic.bytes > 0 && name_map_get(&job->topics, msg->topic, &id))
