@@ -9,6 +9,7 @@
 
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/event.h"
+#include "libbus/base/access.h"
 #include "libbus/base/memory.h"
 
 #include <stdbool.h>
@@ -34,9 +35,10 @@ struct core_options {
     uint32_t storm_told_max;       /* like errors that are told each, before they are told as one */
     uint32_t open_slots_max;
     uint32_t topics_max;
-    uint32_t parties_max; /* of one job */
-    bool has_facts;       /* what is decided is told as EFFECT_FACT, for a journal */
-    uint8_t durability;   /* of what is acknowledged, which says it */
+    uint32_t parties_max;        /* of one job */
+    const struct access *access; /* borrowed; NULL: everybody may do everything */
+    bool has_facts;              /* what is decided is told as EFFECT_FACT, for a journal */
+    uint8_t durability;          /* of what is acknowledged, which says it */
 };
 void core_options_init(struct core_options *options);
 

@@ -39,6 +39,7 @@ struct core_port {
     uint32_t newer_count, newer_room;
     struct core_port_journal journal;     /* describe NULL: there is none */
     int64_t ahead_ns;                     /* the core's clock, of the machine's */
+    uint32_t speaker;                     /* whose parts come in */
     uint64_t steps;                       /* of the core */
     uint64_t kept;                        /* ... whose facts are in the journal */
     bool is_broken;                       /* a payload could not be read back */
@@ -148,6 +149,7 @@ static void port_step(struct core_port *port, struct core_port_now now, struct e
     event.wall_ns = now.wall_ns;
     event.random = now.random;
     event.kept = port->kept;
+    event.principal = port->speaker;
     port->steps += 1;
     effects_clear(&port->effects);
     port->at = port->fact_at = 0;
@@ -160,6 +162,11 @@ static void violate(struct core_port *port, struct core_port_now now, conn_id co
 {
     snprintf(port->complaint, sizeof port->complaint, "%s: %s", what, wire_strerror(err));
     core_port_violation(port, now, conn, port->complaint);
+}
+
+void core_port_speaker(struct core_port *port, uint32_t principal)
+{
+    port->speaker = principal;
 }
 
 /* A message whose bytes are kept as those of a batch are. */

@@ -37,6 +37,8 @@ void core_port_control_in(struct core_port *port, struct core_port_now now, conn
                           struct span part);
 void core_port_data_in(struct core_port *port, struct core_port_now now, conn_id conn,
                        struct buffer **part);
+/* Whose connection the next parts come from: a number in the access table in force; 0: nobody's. */
+void core_port_speaker(struct core_port *port, uint32_t principal);
 /* Whether a part of the data channel is for the journal: a batch, or a piece of an attachment. */
 bool core_port_brings_bytes(struct span part);
 /* What a part of the control channel asks of the journal: as messages.def has it; MSG_LIGHT of what

@@ -235,6 +235,20 @@ enum bus_err observer_wait(struct bus *bus, int64_t deadline_ns, struct bus_erro
 
 /* ---- one question ---------------------------------------------------------------------------- */
 
+/* Any question is answered so that the broker's access file does not allow. */
+static bool is_denied(const struct msg *row)
+{
+    return row->type == MSG_JOB_DONE && row->as.job_done.code == CODE_EDENIED &&
+           span_equal(row->as.job_done.type, span_text(ERROR_TYPE_NOT_AUTHORISED));
+}
+
+static enum bus_err say_denied(const struct msg *row, struct bus_error **reterr)
+{
+    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED, "%.*s",
+                     (int)row->as.job_done.message.bytes,
+                     (const char *)row->as.job_done.message.data);
+}
+
 /* Lock held. */
 static enum bus_err rows_collect(struct bus *bus, int64_t deadline_ns,
                                  enum bus_err (*on_row)(struct bus *bus, const struct msg *row,
@@ -245,7 +259,8 @@ static enum bus_err rows_collect(struct bus *bus, int64_t deadline_ns,
     for (;;) {
         while (session_answer_take(bus->session, &row)) {
             *out_is_answered = msg_is_end(&row);
-            enum bus_err err = on_row(bus, &row, arg, reterr);
+            enum bus_err err =
+                is_denied(&row) ? say_denied(&row, reterr) : on_row(bus, &row, arg, reterr);
             if (err != BUS_OK || *out_is_answered)
                 return err;
         }

@@ -242,7 +242,8 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
 }
 
 /* Sends TAP and a question, and waits for the answer to the question: then the broker has seen TAP
- * too.  The question is about a job that does not exist, so the answer is one message. */
+ * too.  The question is about a job that does not exist.  So the answer is one message, also if it
+ * is a refusal. */
 static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_ns,
                            uint64_t *out_next_id, struct bus_error **reterr)
 {
@@ -253,7 +254,7 @@ static enum bus_err follow(struct bus *bus, uint64_t from_id, int64_t deadline_n
     session_ask(bus->session,
                 &(const struct msg){.type = MSG_STATUS, .as.status = {.job = span_text(NO_JOB)}});
     api_wake(bus);
-    while (err == BUS_OK && msg.type != MSG_STATUS_END) {
+    while (err == BUS_OK && (msg.type == MSG_NONE || !msg_is_end(&msg))) {
         if (session_answer_take(bus->session, &msg))
             continue;
         err = api_over(bus);

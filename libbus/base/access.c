@@ -742,3 +742,31 @@ uint32_t access_may_read(const struct access *access, uint32_t principal, struct
 {
     return access_may_match(access, principal, job, party, topic);
 }
+
+uint32_t access_may_cover(const struct access *access, uint32_t principal, struct span job,
+                          struct span party, struct span pattern)
+{
+    struct span writer;
+    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++) {
+        const struct rule *rule = rule_at(access, i);
+        if (!rule_lets_be(access, rule, principal, job, party))
+            continue;
+        bool does_cover = rule->reads.count == 0 ||
+                          (pattern_names_party(pattern, &writer) && span_equal(writer, party));
+        for (uint32_t j = 0; j < rule->reads.count; j++)
+            does_cover |= pattern_covers(word_at(access, rule->reads.first + j), pattern);
+        if (does_cover)
+            return rule->line;
+    }
+    return 0;
+}
+
+uint32_t access_may_read_all(const struct access *access, uint32_t principal, struct span job)
+{
+    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++) {
+        const struct rule *rule = rule_at(access, i);
+        if (rule->reads.count == 0 && rule_is_for(access, rule, principal, ACCESS_PARTY, job))
+            return rule->line;
+    }
+    return 0;
+}

@@ -65,7 +65,12 @@ uint32_t access_may_be(const struct access *access, uint32_t principal, struct s
 /* As this party, to read this topic.  A party may read what it writes. */
 uint32_t access_may_read(const struct access *access, uint32_t principal, struct span job,
                          struct span party, struct span topic);
-/* The same for some topic that the pattern matches. */
+/* All topics that the pattern matches, by one line. */
+uint32_t access_may_cover(const struct access *access, uint32_t principal, struct span job,
+                          struct span party, struct span pattern);
+/* To read all topics of a job, as some party of it. */
+uint32_t access_may_read_all(const struct access *access, uint32_t principal, struct span job);
+/* Some topic that the pattern matches. */
 uint32_t access_may_match(const struct access *access, uint32_t principal, struct span job,
                           struct span party, struct span pattern);
 

@@ -102,6 +102,24 @@ bool pattern_matches(struct span pattern, struct span topic)
     return given_rest.data == NULL;
 }
 
+bool pattern_covers(struct span pattern, struct span other)
+{
+    struct span rest = pattern;
+    struct span other_rest = other;
+    while (rest.data != NULL) {
+        struct span level = level_next(&rest);
+        if (level_is(level, '#'))
+            return true;
+        if (other_rest.data == NULL)
+            return false;
+        struct span other_level = level_next(&other_rest);
+        if (level_is(other_level, '#') ||
+            (!level_is(level, '+') && !span_equal(level, other_level)))
+            return false;
+    }
+    return other_rest.data == NULL;
+}
+
 bool pattern_meets(struct span pattern, struct span other)
 {
     struct span rest = pattern;

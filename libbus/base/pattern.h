@@ -24,6 +24,8 @@ bool pattern_is_valid(struct span pattern);
 
 /* Both well formed: otherwise the answer means nothing. */
 bool pattern_matches(struct span pattern, struct span topic);
+/* Whether each topic that matches the other matches the pattern; both well formed. */
+bool pattern_covers(struct span pattern, struct span other);
 /* Whether some topic may match both; both well formed. */
 bool pattern_meets(struct span pattern, struct span other);
 

@@ -44,7 +44,8 @@ static void echo_in(struct session *session, const struct msg_echo *echo)
 
 static void over_in(struct session *session, const struct msg_over *over)
 {
-    if (over->code != CODE_EFENCED && over->code != CODE_ELOST && over->code != CODE_ECLOSED)
+    if (over->code != CODE_EFENCED && over->code != CODE_ELOST && over->code != CODE_ECLOSED &&
+        over->code != CODE_EDENIED)
         session_break(session, "over without a reason");
     else
         session_finish(session, (enum wire_code)over->code, over->error);

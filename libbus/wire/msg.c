@@ -43,13 +43,15 @@ enum {
 
 /* An open column leaves an undeclared name behind, or no expression where one must be. */
 static const struct msg_kind kinds[] = {
-#define TO_BROKER(upper, title, number, side, by, id_is, weight_is, answer_is, refusal_is, what)   \
+#define TO_BROKER(upper, title, number, side, by, right_is, id_is, weight_is, answer_is,           \
+                  refusal_is, what)                                                                \
     [number] = {.name = #title,                                                                    \
                 .lane = MSG_LANE_##side,                                                           \
                 .direction = MSG_TO_BROKER,                                                        \
                 .id = MSG_##id_is,                                                                 \
                 .id_at = ID_AT_##id_is(title),                                                     \
                 .as.to_broker = {.speakers = (by),                                                 \
+                                 .right = MSG_##right_is,                                          \
                                  .weight = MSG_##weight_is,                                        \
                                  .answer = MSG_##answer_is,                                        \
                                  .refusal = MSG_##refusal_is}},

@@ -51,7 +51,7 @@ struct msg {
 /* The same numbers by direction, for switches that have a case for each message and no default:
  * switch (msg_to_broker(msg)). */
 enum msg_to_broker {
-#define TO_BROKER(upper, name, number, lane, speakers, id, weight, answer, refusal, what)          \
+#define TO_BROKER(upper, name, number, lane, speakers, right, id, weight, answer, refusal, what)   \
     TO_BROKER_##upper = number,
 #include "schemas/messages.def"
 };
@@ -72,6 +72,18 @@ enum msg_speaker {
     MSG_BY_LATE = 1 << 5,
     MSG_BY_ANYONE = MSG_BY_PARTY | MSG_BY_GUARD | MSG_BY_OBSERVER | MSG_BY_COURIER,
 };
+enum msg_right {
+    MSG_MINE,
+    MSG_GREETS,
+    MSG_TOPICS,
+    MSG_OWN_JOB,
+    MSG_STATES,
+    MSG_TAPS,
+    MSG_JOBS,
+    MSG_LETTERS,
+    MSG_ERRORS,
+    MSG_AUTHOR,
+};
 enum msg_id { MSG_NO_ID, MSG_NUMBER, MSG_NUMBER_OR_0, MSG_REQUEST };
 enum msg_weight { MSG_LIGHT, MSG_ORDERED, MSG_HEAVY, MSG_BYTES };
 enum msg_time { MSG_GREETING, MSG_ATTACHING, MSG_SESSION, MSG_RESUMING, MSG_ALWAYS };
@@ -87,6 +99,7 @@ struct msg_kind {
     union {
         struct {
             unsigned speakers; /* of enum msg_speaker */
+            enum msg_right right;
             enum msg_weight weight;
             enum msg_type answer, refusal; /* MSG_NONE: none */
         } to_broker;

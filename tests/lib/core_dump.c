@@ -220,6 +220,8 @@ static void put_parties(struct core_dump *dump, const struct core *core)
     while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL) {
         word(dump, "party");
         name(dump, party->name);
+        if (party->owner.bytes > 0)
+            name(dump, party->owner);
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
              party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
              party->first, (uint64_t)party->ended_ns, party->run_rule,

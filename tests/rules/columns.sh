@@ -54,7 +54,7 @@ check() {
 }
 
 # What the last column says stands in documents; all others decide.
-check 'TO_BROKER(PLANTED, planted, 63, CONTROL, ANYONE, NO_ID, LIGHT, ECHO, NONE, "a row")' \
+check 'TO_BROKER(PLANTED, planted, 63, CONTROL, ANYONE, MINE, NO_ID, LIGHT, ECHO, NONE, "a row")' \
     '1 2 3 4 5 6 7 8 9'
 check 'TO_CLIENT(PLANTED, planted, 63, CONTROL, SESSION, NO_ID, AT_ONCE, UNASKED, "a row")' \
     '1 2 3 4 5 6 7 8'

@@ -34,8 +34,9 @@ static int64_t wall_ahead_ns; /* of the clock for people */
 static uint64_t dice;
 static char said[1 << 20];
 static size_t said_bytes;
-static char logged[400]; /* the last line of the log */
-enum { CONNS_MAX = 96 }; /* numbers of connections that tests choose are below */
+static char logged[400];             /* the last line of the log */
+enum { CONNS_MAX = 96 };             /* numbers of connections that tests choose are below */
+static uint32_t speakers[CONNS_MAX]; /* whose connection it is, in options.access */
 static uint64_t tokens[CONNS_MAX];
 static uint64_t numbers[CONNS_MAX]; /* of control messages */
 static uint64_t frames[CONNS_MAX];  /* of data */
@@ -442,7 +443,10 @@ static inline void step(struct event event)
 
 static inline void message(conn_id conn, struct msg msg)
 {
-    step((struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+    step((struct event){.type = EVENT_MESSAGE,
+                        .conn = conn,
+                        .principal = conn < CONNS_MAX ? speakers[conn] : 0,
+                        .as.msg = &msg});
 }
 
 /* Everything said since the last look, which must be exactly this. */

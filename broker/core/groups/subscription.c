@@ -8,6 +8,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/sub.h"
@@ -173,8 +174,17 @@ static struct sub *find_durable(const struct party *party, struct span name)
     return NULL;
 }
 
+/* The members of a group are given any of its values, so each must be allowed them all.  Any other
+ * subscription follows those topics alone that its party may read. */
+static bool may_subscribe(const struct core *core, const struct party *party, struct span pattern,
+                          bool is_shared)
+{
+    return is_shared ? rights_may_share(core, party, pattern)
+                     : rights_may_match(core, party, pattern);
+}
+
 /* What is wrong with the request itself, or NULL; out_type is its type. */
-static const char *subscribe_complaint(const struct session *session,
+static const char *subscribe_complaint(const struct core *core, const struct session *session,
                                        const struct msg_subscribe *msg, const char **out_type)
 {
     *out_type = ERROR_TYPE_PROTOCOL;
@@ -188,6 +198,9 @@ static const char *subscribe_complaint(const struct session *session,
     if (msg->group.bytes > 0 && (!party_is_valid(msg->group) || msg->name.bytes > 0 ||
                                  msg->group.bytes > LIMIT_GROUP_NAME_BYTES))
         return "the group's name is not well formed, or its member has a durable name";
+    *out_type = ERROR_TYPE_NOT_AUTHORISED;
+    if (!may_subscribe(core, session->party, msg->pattern, msg->group.bytes > 0))
+        return RIGHTS_DENIED_TEXT;
     *out_type = ERROR_TYPE_FULL;
     if (session->sub_ids.count >= LIMIT_SUBS)
         return "the party has 4096 subscriptions already";
@@ -293,7 +306,7 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         sub_answer(core, session, msg->number, number, CODE_OK, "", "");
         return;
     }
-    const char *wrong = subscribe_complaint(session, msg, &type);
+    const char *wrong = subscribe_complaint(core, session, msg, &type);
     if (wrong != NULL) {
         sub_answer(core, session, msg->number, number,
                    type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
@@ -346,6 +359,9 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     if (!pattern_is_valid(msg->pattern))
         sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
                    "the pattern is not well formed");
+    else if (!may_subscribe(core, session->party, msg->pattern, false))
+        sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
+                   RIGHTS_DENIED_TEXT);
     else if (sub_is_member(sub))
         sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
                    "the pattern of a group is fixed when it is made");
@@ -413,18 +429,50 @@ void sub_free(struct core *core, struct sub *sub)
     pool_give(&core->subs, sub);
 }
 
+void sub_end(struct core *core, struct sub *sub)
+{
+    if (sub_is_member(sub))
+        group_leave(core, sub, NULL); /* said before it is gone */
+    note_sub_closed(core, sub);
+    sub_free(core, sub);
+}
+
 void sub_detach(struct core *core, struct sub *sub)
 {
     if (sub->name.bytes == 0) {
-        if (sub_is_member(sub))
-            group_leave(core, sub, NULL); /* said before it is gone */
-        note_sub_closed(core, sub);
-        sub_free(core, sub);
+        sub_end(core, sub);
         return;
     }
     leave_session(core, sub);
     timers_set(&core->timers, &sub->timer, core_clock(core) + sub->keep_ns);
     note_sub_detached(core, sub);
+}
+
+/* Whether its party may still be sent all that the subscription is for. */
+static bool is_allowed(const struct core *core, const struct sub *sub)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (!may_subscribe(core, sub->party, sub->patterns[i], sub_is_member(sub)))
+            return false;
+    LIST_EACH(link, &sub->routes)
+        if (!rights_may_read(core, sub->party,
+                             LIST_OWNER(link, struct route, sub_link)->topic->name))
+            return false;
+    return true;
+}
+
+void sub_review(struct core *core, struct party *party)
+{
+    if (core->access == NULL)
+        return;
+    LIST_EACH(link, &party->durables)
+        if (!is_allowed(core, LIST_OWNER(link, struct sub, durable_link)))
+            sub_end(core, LIST_OWNER(link, struct sub, durable_link));
+    if (party->session == NULL)
+        return;
+    LIST_EACH(link, &party->session->subs)
+        if (!is_allowed(core, LIST_OWNER(link, struct sub, session_link)))
+            sub_end(core, LIST_OWNER(link, struct sub, session_link));
 }
 
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop)

@@ -19,6 +19,10 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
 void sub_close(struct core *core, struct session *session, uint32_t number, bool is_drop);
 /* A member is given no more tasks. */
 void sub_drain(struct core *core, struct session *session, uint32_t number);
+/* The subscription is over, also under a durable name. */
+void sub_end(struct core *core, struct sub *sub);
+/* Ends those of a party that are for topics which it may not read any more. */
+void sub_review(struct core *core, struct party *party);
 /* Its session ends: a durable name stays without a reader, another subscription is freed. */
 void sub_detach(struct core *core, struct sub *sub);
 /* id 0: any; name empty: not durable.  NULL: no memory. */

@@ -6,6 +6,7 @@
  * new session of a party a new incarnation. */
 #include "broker/core/lifecycle/greeting.h"
 
+#include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/guard.h"
@@ -20,6 +21,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/upload.h"
@@ -51,11 +53,18 @@ static void refuse(struct core *core, conn_id conn, enum wire_code code, const c
     effects_drop(core->effects, conn);
 }
 
+/* One sentence for whatever is not allowed: it tells nothing about what there is. */
+static void deny(struct core *core, conn_id conn)
+{
+    refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
+}
+
 static struct session *session_new(struct core *core, struct job *job,
                                    const struct msg_hello *hello, conn_id conn)
 {
     return session_make(core, job,
                         &(struct session_terms){.token = session_free_token(core),
+                                                .principal = core->speaker,
                                                 .conn = conn,
                                                 .dial = (uint32_t)hello->dial,
                                                 .heartbeat_ms = hello->heartbeat_ms,
@@ -174,6 +183,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session->data_told = 0;
     session->control_told = 0;
     accept_drop(session); /* WELCOME says it */
+    sub_review(core, session->party);
     LIST_EACH(link, &session->subs)
         sub_rewind(core, LIST_OWNER(link, struct sub, session_link));
     sub_pass_done(core, session);
@@ -193,6 +203,20 @@ static const char *taken_text(struct core *core, const struct party *party)
     return text->data;
 }
 
+/* The party belongs to the speaker.  What it had subscribed to under a durable name is over, if it
+ * was another's before.  false: no memory. */
+static bool take_party(struct core *core, struct party *party)
+{
+    bool is_anothers = party->owner.bytes > 0 && !rights_is_same(core, party->principal);
+    if (is_anothers && core->access != NULL)
+        LIST_EACH(link, &party->durables)
+            sub_end(core, LIST_OWNER(link, struct sub, durable_link));
+    if (!rights_take_party(core, party))
+        return false;
+    sub_review(core, party);
+    return true;
+}
+
 /* A new incarnation of this party, or why not. */
 static void join(struct core *core, conn_id conn, const struct msg_hello *hello, struct job *job)
 {
@@ -202,7 +226,8 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "this job has no room for another party");
         return;
     }
-    bool is_known = hello->client != 0 && hello->client == party->client;
+    bool is_known = hello->client != 0 && hello->client == party->client &&
+                    rights_is_same(core, party->principal);
     if (is_known && first_session(party) != NULL) {
         go_on(core, conn, first_session(party), hello);
         return;
@@ -229,7 +254,7 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_RUN_UNDER_WAY, core->why_held.data);
         return;
     }
-    struct session *session = session_new(core, job, hello, conn);
+    struct session *session = take_party(core, party) ? session_new(core, job, hello, conn) : NULL;
     if (session == NULL) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
                "the broker has no room for another session");
@@ -254,8 +279,9 @@ static struct party *guarded(struct core *core, const struct msg_hello *hello)
     uint32_t id;
     const struct session *guard =
         id_map_get(&core->tokens, hello->guard, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (guard == NULL || !guard->is_guard || !party_is_live(guard->party) ||
-        !span_equal(guard->party->name, hello->party) || !span_equal(guard->job->name, hello->job))
+    if (guard == NULL || !rights_is_same(core, guard->principal) || !guard->is_guard ||
+        !party_is_live(guard->party) || !span_equal(guard->party->name, hello->party) ||
+        !span_equal(guard->job->name, hello->job))
         return NULL;
     return guard->party;
 }
@@ -315,6 +341,8 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     uint32_t id;
     struct session *session =
         id_map_get(&core->tokens, hello->token, &id) ? pool_find(&core->sessions, id) : NULL;
+    if (session != NULL && !rights_is_same(core, session->principal))
+        session = NULL; /* another's token is as good as none */
     if (session == NULL && hello->broker != 0 && hello->broker != core->options.broker) {
         refuse(core, conn, CODE_ELOST, ERROR_TYPE_SESSION,
                "this is another broker than the one that gave the session");
@@ -332,12 +360,18 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
     go_on(core, conn, session, hello);
 }
 
-/* An observer makes no job.  It keeps the name of a job that does not exist yet. */
+/* An observer makes no job.  It keeps the name of a job that does not exist yet.  One that may not
+ * observe the job is an observer of none. */
 static void observe(struct core *core, conn_id conn, const struct msg_hello *hello)
 {
-    struct job *job = job_known(core, hello->job);
+    struct span wished = rights_may_observe(core, hello->job) ? hello->job : SPAN_NONE;
+    struct job *job = job_known(core, wished);
     struct span name = SPAN_NONE;
-    bool is_kept = job != NULL || span_keep(core, hello->job, &name);
+    if (core->access != NULL && core->speaker == 0) {
+        deny(core, conn);
+        return;
+    }
+    bool is_kept = job != NULL || span_keep(core, wished, &name);
     struct session *observer = is_kept ? session_new(core, job, hello, conn) : NULL;
     if (observer == NULL) {
         span_drop(core, &name);
@@ -374,6 +408,10 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
     }
     if (complaint != NULL) {
         refuse(core, conn, CODE_EINVAL, ERROR_TYPE_NAME, complaint);
+        return;
+    }
+    if (hello->role != HELLO_OBSERVER && !rights_may_be(core, hello->job, hello->party)) {
+        deny(core, conn);
         return;
     }
     if (hello->role != HELLO_OBSERVER && hello->token != 0) {
@@ -428,7 +466,8 @@ const char *session_attach(struct core *core, conn_id conn, const struct msg_att
     uint32_t id;
     struct session *session =
         id_map_get(&core->tokens, msg->token, &id) ? pool_find(&core->sessions, id) : NULL;
-    if (session == NULL || session->is_guard || session->late != NULL)
+    if (session == NULL || session->is_guard || session->late != NULL ||
+        !rights_is_same(core, session->principal))
         return "ATTACH to no session";
     if (session->control == 0 || msg->connection != session->control) {
         effects_drop(core->effects, conn);

@@ -58,6 +58,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->beat_ns = (int64_t)terms->heartbeat_ms * MS_NS;
     session->lost_after_ns = (int64_t)terms->lost_after_ms * MS_NS;
     session->grace_ns = (int64_t)terms->grace_ms * MS_NS;
+    session->principal = terms->principal;
     session->dial = terms->dial;
     session->is_guard = terms->is_guard;
     session->heard_ns = core_clock(core);
@@ -194,6 +195,7 @@ bool session_outlive(struct core *core, struct session *session, struct late *la
     struct job *job = session->job;
     conn_id conn = session->control;
     const struct session_terms terms = {.token = session_free_token(core),
+                                        .principal = session->principal,
                                         .conn = conn,
                                         .dial = session->dial,
                                         .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),

@@ -7,8 +7,9 @@
 
 struct session_terms {
     uint64_t token;
-    conn_id conn;  /* 0: closed */
-    uint32_t dial; /* of that connection */
+    uint32_t principal; /* who greeted */
+    conn_id conn;       /* 0: closed */
+    uint32_t dial;      /* of that connection */
     uint64_t heartbeat_ms, lost_after_ms, grace_ms;
     struct span host; /* copied */
     uint64_t pid;

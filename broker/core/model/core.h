@@ -29,8 +29,10 @@ struct core {
     struct core_options options;
     char *strings; /* version and data endpoint */
     size_t string_bytes;
-    struct effects *effects; /* of the step under way */
-    int64_t now_ns;          /* of the step under way */
+    const struct access *access; /* borrowed; NULL: everybody may do everything */
+    uint32_t speaker;            /* principal of the connection whose message this is; see access */
+    struct effects *effects;     /* of the step under way */
+    int64_t now_ns;              /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
     uint64_t steps;          /* steps so far, with the one under way */

@@ -153,7 +153,8 @@ void note_party_joined(struct core *core, const struct party *party)
              .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
-             .pid = session->pid, .run_rule = party->run_rule, .client = party->client);
+             .pid = session->pid, .run_rule = party->run_rule, .client = party->client,
+             .owner = party->owner);
 }
 
 void note_party_ended(struct core *core, const struct party *party)
@@ -187,7 +188,7 @@ void note_guard_joined(struct core *core, const struct party *party)
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
             .programs = party->program_count - (party->session != NULL), /* that has its own fact */
-            .run_rule = party->run_rule, .client = party->client);
+            .run_rule = party->run_rule, .client = party->client, .owner = party->owner);
 }
 
 void note_program_joined(struct core *core, const struct party *party)

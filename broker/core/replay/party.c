@@ -7,6 +7,7 @@
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/owned_span.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/replay/lookup.h"
 #include "broker/core/settling/refusal.h"
@@ -72,12 +73,14 @@ struct beginning {
     uint64_t incarnation;
     uint64_t run_rule;
     uint64_t client;
+    struct span owner;
 };
 
 #define BEGINNING_OF(fact)                                                                         \
     ((struct beginning){.incarnation = (fact)->incarnation,                                        \
                         .run_rule = (fact)->run_rule,                                              \
-                        .client = (fact)->client})
+                        .client = (fact)->client,                                                  \
+                        .owner = (fact)->owner})
 
 static const char *begin_incarnation(struct core *core, struct party *party,
                                      struct beginning beginning, const struct session_terms *terms)
@@ -92,6 +95,9 @@ static const char *begin_incarnation(struct core *core, struct party *party,
         return WRONG_NO_MEMORY;
     party->run_rule = (uint8_t)beginning.run_rule;
     party->client = beginning.client;
+    span_drop(core, &party->owner);
+    if (!span_keep(core, beginning.owner, &party->owner))
+        return WRONG_NO_MEMORY;
     session_begin(core, party, session, (uint32_t)beginning.incarnation);
     return NULL;
 }

@@ -10,6 +10,7 @@
 #include "broker/core/model.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/settling/need.h"
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/reply.h"
@@ -108,6 +109,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     pool_mend(&core->topics);
     pool_mend(&core->subs);
     failure_forget_replayed(core);
+    rights_resume(core);
     resume_owners(core);
     struct slot_terms *terms = NULL;
     while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)

@@ -18,6 +18,7 @@
 #include "broker/core/settling/need.h"
 
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/note.h"
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
@@ -223,6 +224,14 @@ static struct topic *topic_of_need(struct core *core, const struct job *job,
     return name_map_get(&job->topics, need->topic, &id) ? pool_find(&core->topics, id) : NULL;
 }
 
+/* The same for a writer who may not read it. */
+static struct topic *readable_need(struct core *core, const struct topic *topic,
+                                   const struct frame_need *need)
+{
+    return rights_may_read(core, topic->writer, need->topic) ? topic_of_need(core, topic->job, need)
+                                                             : NULL;
+}
+
 static const char *refusal_of_one(const struct topic *needed, const struct topic *topic,
                                   uint64_t seq, const struct frame_need *need,
                                   const char **out_message)
@@ -249,7 +258,7 @@ const char *need_refusal(struct core *core, const struct topic *topic,
     struct frame_need need;
     const char *type = NULL;
     while (type == NULL && frame_need_next(&needs, &need))
-        type = refusal_of_one(topic_of_need(core, topic->job, &need), topic, range->seq, &need,
+        type = refusal_of_one(readable_need(core, topic, &need), topic, range->seq, &need,
                               out_message);
     return type;
 }

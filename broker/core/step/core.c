@@ -11,6 +11,7 @@
 #include "broker/core/groups/request.h"
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/barrier.h"
+#include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/forget.h"
 #include "broker/core/lifecycle/greeting.h"
 #include "broker/core/lifecycle/job.h"
@@ -24,6 +25,7 @@
 #include "broker/core/record/accept.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
@@ -148,6 +150,7 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
         return NULL;
     core->memory = memory;
     core->options = *options;
+    core->access = options->access;
     core->start_ns = now_ns;
     init_pools(core);
     core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
@@ -346,6 +349,21 @@ static const char *dispatch(struct core *core, struct session *session, const st
     return NULL;
 }
 
+/* What is not allowed is answered alike, and changes nothing.  A question gets its answer.  A tap
+ * has none: its session is over. */
+static const char *answer_denied_msg(struct core *core, struct session *session,
+                                     const struct msg *msg)
+{
+    if (msg_kind((unsigned)msg->type)->id == MSG_REQUEST)
+        effects_job_done(core->effects, session->control, msg_id(msg), CODE_EDENIED,
+                         ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
+    else if (session->party != NULL)
+        return RIGHTS_DENIED_TEXT;
+    else
+        session_dismiss(core, session, CODE_EDENIED, NULL);
+    return NULL;
+}
+
 /* A complaint, or NULL.  The session may be gone afterwards. */
 static const char *session_message(struct core *core, struct session *session,
                                    const struct msg *msg)
@@ -359,6 +377,8 @@ static const char *session_message(struct core *core, struct session *session,
         return number_complaint(session, msg);
     if (kind->id == MSG_NUMBER || kind->id == MSG_NUMBER_OR_0)
         core_mark_dirty(core, session);
+    if (core->access != NULL && !rights_allow(core, session, msg))
+        return answer_denied_msg(core, session, msg);
     return dispatch(core, session, msg);
 }
 
@@ -493,6 +513,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:
         core->payload = event->payload;
+        core->speaker = event->principal;
         step_message(core, event->conn, event->as.msg);
         break;
     case EVENT_DATA: step_data(core, event); break;

@@ -8,6 +8,7 @@
 #include "broker/core/streams/await.h"
 
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/topic.h"
@@ -70,6 +71,15 @@ static void answer_gone(struct core *core, struct await *await)
                                                           : "the slot is older than what is kept",
                                      .topic = topic,
                                      .seq = await->seq});
+    answer_failed(core, await, failure);
+    failure_unref(core, failure);
+}
+
+/* The same whether there is such a slot or not. */
+static void answer_denied(struct core *core, struct await *await)
+{
+    struct failure *failure = failure_of_answer(core, await->session, CODE_EDENIED,
+                                                ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
     answer_failed(core, await, failure);
     failure_unref(core, failure);
 }
@@ -179,7 +189,9 @@ const char *await_open(struct core *core, struct session *session, const struct 
     await->chunk_offset = msg->chunk_offset;
     list_init(&await->link);
     list_push(&session->awaits, &await->session_link);
-    if (msg->seq < topic->slots.next_seq)
+    if (!rights_may_read(core, session->party, topic->name))
+        answer_denied(core, await);
+    else if (msg->seq < topic->slots.next_seq)
         place_promised(core, await);
     else if (party_is_over(topic->writer, session->job->attempt)) {
         struct failure *why = never(core, topic->writer, topic->writer->ended_by);

@@ -63,6 +63,7 @@ void party_free(struct core *core, struct party *party)
     timers_unreserve(&core->timers, &party->complaints.timer);
     failure_forget_fallen(core); /* its number may be another's soon */
     span_drop(core, &party->name);
+    span_drop(core, &party->owner);
     pool_give(&core->parties, party);
 }
 
@@ -91,6 +92,7 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
         !name_map_put(&job->parties, party->name, party->id)) {
         timers_unreserve(&core->timers, &party->complaints.timer);
         span_drop(core, &party->name);
+        span_drop(core, &party->owner);
         pool_give(&core->parties, party);
         return NULL;
     }

@@ -12,6 +12,7 @@
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/topic.h"
@@ -146,6 +147,8 @@ bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
     uint64_t seq = (uint64_t)sub->from_seq;
     if (id_map_get(&sub->route_ids, topic->id, &known))
         return true;
+    if (!sub_is_place(sub) && !rights_may_read(core, sub->party, topic->name))
+        return true; /* for this reader, there is no such topic */
     if (sub->from_seq == FROM_OLDEST)
         seq = slot_table_first_seq(&topic->slots);
     else if (sub->from_seq == FROM_NOW)

@@ -61,6 +61,7 @@ struct event {
     uint64_t random;    /* fresh with each event; for tokens */
     uint64_t kept;      /* what was decided in so many of the first steps is in the journal */
     conn_id conn;       /* MESSAGE, DATA, CLOSED, VIOLATION */
+    uint32_t principal; /* MESSAGE: whose connection it is, by the table in force; 0: nobody's */
     payload_id payload; /* MESSAGE: of a PIECE with bytes, these; else 0 */
     union {
         const struct msg *msg; /* MESSAGE */
