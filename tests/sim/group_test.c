@@ -8,7 +8,9 @@
  *   - what is a dead letter was not answered, and what failed as one is one;
  *   - each lease is given once: no slot comes to anybody with a delivery that somebody has had,
  *     nor with more than are allowed;
- *   - values that are no requests are done or dead: the group is behind all of them. */
+ *   - values that are no requests are done or dead: the group is behind all of them;
+ *   - with some seeds all workers are gone for so long that values go.  Then each that nobody was
+ *     done with is dead, or is told to be gone. */
 #include "tests/lib/error_of.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/play.h"
@@ -31,6 +33,13 @@ enum {
     HARMS = 60,
 };
 #define ACTIVE_MS 15000
+/* Between these times no worker runs.  The group holds its values for KEEP_MS alone, and its topic
+ * has a window of few values. */
+#define AWAY_FROM_MS 5000
+#define AWAY_UNTIL_MS 13000
+#define KEEP_MS 300
+#define AWAY_WINDOW_BYTES 512
+#define AWAY_VALUE_BYTES 4096
 #define QUIET_MS 120000
 
 enum { ACT_HARM, ACT_TEND, ACT_FINISH, ACT_TASK, ACT_TAKE_BACK };
@@ -62,6 +71,8 @@ struct asked {
     bool was_given[DELIVER_MAX + 1];
     bool is_dead;
     bool was_silent, was_failed; /* somebody said so */
+    bool is_done;                /* somebody said so; it is no request */
+    bool is_gone;                /* its value, before it was given */
 };
 
 static struct play {
@@ -74,7 +85,9 @@ static struct play {
     bool forgets;    /* a crash may take events that were told */
     bool is_quiet;
     bool is_busy; /* there is more to do than they can do at once */
+    bool is_away; /* all workers are gone for a while */
     uint32_t values, errors, dead, again;
+    uint32_t gone, dead_gone; /* values: never given; given back */
 } play;
 
 static struct dice *dice(void)
@@ -135,7 +148,8 @@ static void say_task(uint64_t seq)
 {
     struct asked *asked = &play.asked[seq];
     struct session *session = world_session(play.world, MASTER);
-    struct span value = span_of(&seq, sizeof seq);
+    static uint8_t bytes[AWAY_VALUE_BYTES]; /* nobody reads them */
+    struct span value = span_of(bytes, play.is_away ? sizeof bytes : sizeof seq);
     uint64_t first = seq;
     enum wire_code code;
     int64_t now_ns = world_host_ns(play.world, MASTER);
@@ -217,6 +231,7 @@ static void take_tasks(uint32_t host, struct session *session)
         struct session_sub_options options = {.group = span_text("team"),
                                               .credit = play.is_busy ? 1 : 1 + host,
                                               .lease_ms = host == 0 ? 300 : 0,
+                                              .keep_ms = play.is_away ? KEEP_MS : 0,
                                               .deliver_max = DELIVER_MAX};
         hand->has_sub =
             session_subscribe(session, span_text("m/tasks"), &options, &hand->sub) == CODE_OK;
@@ -263,6 +278,7 @@ static void finish(uint32_t host, uint64_t value)
         answer(host, held);
     else {
         asked->was_silent = true;
+        asked->is_done = true;
         session_task_end(session, held->lease, SESSION_TASK_DONE, 0, SPAN_NONE);
     }
     world_pump(play.world, host);
@@ -306,10 +322,21 @@ static void harm(uint32_t host)
         harm_broker();
 }
 
+static bool is_away_now(void)
+{
+    int64_t now_ns = world_now_ns(play.world);
+    return play.is_away && now_ns >= AWAY_FROM_MS * WORLD_MS && now_ns < AWAY_UNTIL_MS * WORLD_MS;
+}
+
 /* Whoever is over goes; whoever is gone comes back. */
 static void tend(uint32_t host)
 {
     struct session *session = world_session(play.world, host);
+    if (is_away_now()) {
+        if (session != NULL)
+            world_kill(play.world, host, true, 0);
+        return;
+    }
     if (world_is_frozen(play.world, host))
         return;
     if (session != NULL && session_end(session, NULL) != CODE_OK && host != MASTER)
@@ -350,15 +377,29 @@ static void on_news(void *arg, uint32_t host, const struct session_news *news)
         take_tasks(host, session);
 }
 
+static bool is_of_type(struct span error, const char *type)
+{
+    struct error_record records[LIMIT_ERROR_RECORDS];
+    uint32_t count = 0;
+    return error_decode(error, records, LIMIT_ERROR_RECORDS, &count) == WIRE_OK &&
+           span_equal(records[0].type, span_text(type));
+}
+
 static void on_event(void *arg, uint32_t job, const struct msg_event *event)
 {
     (void)arg;
     (void)job;
+    bool is_gone = span_equal(event->name, span_text(EVENT_TASKS_GONE));
+    for (uint64_t i = 0; is_gone && i < event->count && event->seq + i < TASKS; i++) {
+        play.gone += !play.asked[event->seq + i].is_gone;
+        play.asked[event->seq + i].is_gone = true;
+    }
     if (!span_equal(event->name, span_text(EVENT_TASK_DEAD)) || event->seq >= TASKS)
         return;
     if (play.asked[event->seq].is_dead && !play.forgets)
         world_violate(play.world, "slot %" PRIu64 " died twice", event->seq);
     play.dead += !play.asked[event->seq].is_dead;
+    play.dead_gone += is_of_type(event->error, ERROR_TYPE_NOT_KEPT);
     play.asked[event->seq].is_dead = true;
 }
 
@@ -376,6 +417,9 @@ static void open_world(uint64_t seed)
         (struct world_hooks){.on_news = on_news, .on_act = on_act, .on_event = on_event};
     play.forgets = options.log_most_ns > 0;
     play.is_busy = seed % 4 == 1;
+    play.is_away = seed % 3 == 0;
+    if (play.is_away)
+        options.core.topic_window_bytes = AWAY_WINDOW_BYTES;
     play.world = world_new(&options);
     (void)world_tap(play.world, "job");
     struct host_options host = {
@@ -423,6 +467,9 @@ static void check_outcomes(void)
                          strcmp(asked->type, "errbus.worker_lost") == 0;
         if (!asked->is_said)
             world_violate(play.world, "task %zu was not said", i);
+        else if (!asked->is_request && !asked->is_done && !asked->is_dead && !asked->is_gone &&
+                 !play.forgets)
+            world_violate(play.world, "task %zu ended without a word", i);
         else if (asked->is_request && !asked->is_over)
             world_violate(play.world, "request %zu has not ended", i);
         else if (asked->is_request && is_letter && !asked->is_dead && !play.forgets)
@@ -476,22 +523,27 @@ static void run(uint64_t seed)
 Test(group, ends_each_task_once_and_each_lease_is_given_once, .timeout = 900)
 {
     uint64_t count = seeds_count(SEEDS_DEFAULT);
-    uint64_t values = 0, errors = 0, dead = 0, again = 0;
+    uint64_t values = 0, errors = 0, dead = 0, again = 0, gone = 0, dead_gone = 0;
     SEEDS_EACH(seed, count) {
         run(seed);
         values += play.values;
         errors += play.errors;
         dead += play.dead;
         again += play.again;
+        gone += play.gone;
+        dead_gone += play.dead_gone;
     }
     fprintf(stderr,
             "%" PRIu64 " seeds: %" PRIu64 " replies, %" PRIu64 " errors, %" PRIu64
-            " dead letters, %" PRIu64 " tasks given again\n",
-            count, values, errors, dead, again);
+            " dead letters, %" PRIu64 " tasks given again, %" PRIu64 " values gone, %" PRIu64
+            " of them dead letters\n",
+            count, values, errors, dead, again, gone + dead_gone, dead_gone);
     cr_expect_gt(values, 5 * count, "a group that does nothing proves nothing");
     cr_expect_gt(errors, 2 * count);
     cr_expect_gt(dead, count);
     cr_expect_gt(again, 5 * count);
+    cr_expect_gt(gone, count / 4);
+    cr_expect_gt(dead_gone, count / 50);
     coverage_print_table(stderr, COVERAGE_TASK);
     cr_expect_eq(coverage_met(COVERAGE_TASK), coverage_possible(COVERAGE_TASK));
 }

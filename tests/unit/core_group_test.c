@@ -457,6 +457,61 @@ Test(core_group, give_a_letter_again_when_asked)
     EXPECT("5 < letters 0  x1\n");
 }
 
+/* Bob had the task and gave it back.  The group had no member for so long that the value went. */
+static void lose_what_was_given_back(void)
+{
+    options.topic_window_bytes = 4 * 64; /* four values */
+    restart();
+    init_parties();
+    tap(6);
+    share_tasks(2, "work", (struct msg_subscribe){.keep_ms = 500, .credit = 1});
+    publish(1, tasks, 0, 1, 20);
+    settle(2, tasks, 0, 1, TASK_REJECTED, 0, "");
+    leave(2, 0);
+    pass_ms(600);
+    for (uint32_t i = 1; i < 6; i++)
+        publish(1, tasks, i, 1, 20 + i);
+    forget();
+}
+
+Test(core_group, keep_a_letter_of_a_task_whose_value_went)
+{
+    lose_what_was_given_back();
+    share(3, 1, "alice/tasks", "work", 1);
+    EXPECT("3 < subscribed 0\n"
+           "3 < notice about alice/tasks#1 of work (notice of carol)\n"
+           "3 < accepted 0 1\n"
+           "6 < task.dead /0 alice/tasks#0 x0 (rejected of )\n"
+           "6 < tasks.gone /0 alice/tasks#1 x1\n"
+           "13 < sub 1 task 1#2, delivery 1, payload 22\n");
+    ask_letters(6, "work", 0, 0);
+    EXPECT("6 < letter 0: alice/tasks#0 x2, 0 bytes: errbus.not_kept\n6 < letters 0  x1\n");
+    compact();
+    ask_letters(6, "work", 1, 0);
+    EXPECT("6 < letter 0: alice/tasks#0 x2, 0 bytes: errbus.not_kept (rejected of )\n"
+           "6 < dead_value\n6 < letters 0  x1\n");
+    cr_expect_str_eq(error_message,
+                     "the task alice/tasks#0 was given to workers of work 2 times, and was given "
+                     "back; the broker no longer keeps its value, for the group had no members for "
+                     "too long");
+}
+
+/* Of its value there is an error. */
+Test(core_group, give_a_letter_without_a_value_again_as_its_error)
+{
+    lose_what_was_given_back();
+    share(3, 1, "alice/tasks", "work", 1);
+    for (uint32_t i = 2; i < 6; i++)
+        done(3, tasks, i, 1);
+    forget();
+    ask_letters(6, "work", 2, 0);
+    EXPECT("6 < letters 0  x1\n13 < sub 1 error #0 (rejected of )\n");
+    settle(3, tasks, 0, 1, TASK_REJECTED, -1, "");
+    forget();
+    ask_letters(6, "work", 0, 0);
+    EXPECT("6 < letter 1: alice/tasks#0 x1, 0 bytes: app.broken\n6 < letters 0  x1\n");
+}
+
 /* ---- over a restart -------------------------------------------------------------------------- */
 
 Test(core_group, go_on_after_a_crash_with_who_had_what)
@@ -632,7 +687,7 @@ Test(core_group, tell_of_slots_that_are_gone)
     forget();
     share(2, 1, "alice/tasks", "work", 1);
     EXPECT("2 < subscribed 0\n"
-           "2 < notice about alice/tasks#0 (notice of bob)\n"
+           "2 < notice about alice/tasks#0 of work (notice of bob)\n"
            "2 < accepted 0 1\n"
            "6 < tasks.gone /0 alice/tasks#0 x3\n"
            "12 < sub 1 task 1#3, delivery 1, payload 23\n");
@@ -661,6 +716,40 @@ Test(core_group, tell_of_no_slots_that_nobody_asked_for)
     cr_expect_null(strstr(said, "tasks.gone"), "%s", said);
 }
 
+/* Alice published five values, of which the newest two are kept. */
+static void lose_three(void)
+{
+    options.topic_keep_slots = 2;
+    restart();
+    init_parties();
+    for (uint32_t i = 0; i < 5; i++)
+        publish(1, tasks, i, 1, 20 + i);
+}
+
+/* The connection that was told is gone, and perhaps what was told with it. */
+Test(core_group, tell_again_of_slots_that_are_gone_on_another_connection)
+{
+    lose_three();
+    share(2, 1, "alice/tasks", "work", 1);
+    forget();
+    reconnect(2);
+    keep_lines("notice", "notice");
+    EXPECT("2 < notice about alice/tasks#0 of work (notice of bob)\n");
+    reconnect(2); /* the client knows it, the broker does not know that */
+    keep_lines("notice", "notice");
+    EXPECT("2 < notice about alice/tasks#0 of work (notice of bob)\n");
+}
+
+Test(core_group, tell_of_the_gap_of_each_group)
+{
+    lose_three();
+    share(2, 1, "alice/tasks", "work", 1);
+    forget();
+    share(2, 2, "alice/tasks", "more", 1);
+    keep_lines("notice", "notice");
+    EXPECT("2 < notice about alice/tasks#0 of more (notice of bob)\n");
+}
+
 /* How many there were since the last look. */
 static unsigned count_notices(void)
 {
@@ -683,6 +772,28 @@ Test(core_group, tell_once_that_nobody_serves_requests)
     request(2, 2, 22, 0);
     forget();
     keep_alive(DEFAULT_UNSERVED_MS + LIMIT_NOTICE_MS);
+    cr_expect_eq(count_notices(), 0, "%s", said);
+}
+
+Test(core_group, tell_again_that_nobody_serves_requests_while_it_is_so)
+{
+    requests(1);
+    pass_ms(LIMIT_NOTICE_MS);
+    forget();
+    reconnect(1);
+    cr_expect_eq(count_notices(), 1, "%s", said);
+    forget();
+    workers(1);
+    reconnect(1);
+    cr_expect_eq(count_notices(), 0, "it is served now: %s", said);
+}
+
+Test(core_group, tell_no_more_that_nobody_served_a_request_that_is_over)
+{
+    requests(1);
+    keep_alive(DEFAULT_UNSERVED_MS);
+    forget();
+    reconnect(1);
     cr_expect_eq(count_notices(), 0, "%s", said);
 }
 

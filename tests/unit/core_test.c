@@ -930,6 +930,42 @@ Test(core, drops_the_oldest_for_who_asked_for_it)
     cr_expect_not_null(strstr(said, "12 < sub 1 gap #0 x64\n12 < sub 1 payload 21 x1\n"));
 }
 
+/* What is kept for late readers is older than what may be lost, and goes first. */
+Test(core, drops_the_oldest_though_older_slots_are_kept_for_who_comes_late)
+{
+    uint32_t a = open_small();
+    join(3);
+    subscribe_as(
+        2, (struct msg_subscribe){
+               .sub = 1, .pattern = span_text("alice/a"), .overflow = 1, .window_bytes = 4096});
+    publish_fours(a, 0, 1);
+    taken(2, 1, NAMED + 48 + 16 * 4); /* and no more of them; he has no window for all */
+    publish_fours(a, 1, 60);
+    cr_expect_null(strstr(said, "12 < sub 1 payload 64"), "%s", said);
+    forget();
+    subscribe(3, 1, "alice/a", "", FROM_OLDEST, 0);
+    cr_expect_not_null(strstr(said, "13 < sub 1 payload 61 x1\n"), "%s", said);
+    cr_expect_null(strstr(said, "payload 60 "), "the window is four batches: %s", said);
+}
+
+/* A durable name has taken more than a window and not acknowledged it: none of it may go. */
+Test(core, drops_nothing_older_for_what_is_held)
+{
+    uint32_t a = open_small();
+    join(3);
+    subscribe(2, 1, "alice/a", "mine", 0, 0);
+    for (uint32_t i = 0; i < 10; i++) {
+        publish_fours(a, i, i + 1);
+        taken(2, 1, (uint64_t)NAMED + (i + 1) * (48 + 16 * 4)); /* of all bytes since it began */
+    }
+    ack(2, 1, a, 4);
+    publish_fours(a, 10, 11);
+    forget();
+    subscribe(3, 1, "alice/a", "", FROM_OLDEST, 0);
+    cr_expect_not_null(strstr(said, "13 < sub 1 payload 5 x1\n"), "%s", said);
+    cr_expect_not_null(strstr(said, "13 < sub 1 payload 15 x1\n"), "%s", said);
+}
+
 Test(core, lets_a_durable_name_go_on_at_its_last_acknowledgement)
 {
     join(1);

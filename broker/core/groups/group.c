@@ -56,8 +56,27 @@ struct group *group_find(struct core *core, const struct job *job, struct span n
 
 /* ---- what was not done ----------------------------------------------------------------------- */
 
+/* Why a task is a dead letter. */
+enum death {
+    DEATH_UNDONE,   /* it was given, and not done */
+    DEATH_LOST,     /* ... and its last worker was lost with it */
+    DEATH_NOT_KEPT, /* it was given back, and its value went while nobody kept it for the group */
+};
+
+static const struct {
+    enum error_kind kind;
+    const char *type;
+    const char *text;
+} deaths[] = {
+    [DEATH_UNDONE] = {ERROR_REJECTED, ERROR_TYPE_DEAD_LETTER, ", and none did it"},
+    [DEATH_LOST] = {ERROR_WORKER_LOST, ERROR_TYPE_WORKER_LOST, ", and the last was lost with it"},
+    [DEATH_NOT_KEPT] = {ERROR_REJECTED, ERROR_TYPE_NOT_KEPT,
+                        ", and was given back; the broker no longer keeps its value, for the group "
+                        "had no members for too long"},
+};
+
 /* The error of a task that nobody gets any more: those of all its deliveries led to it. */
-static struct failure *death_of(struct core *core, const struct task *task, bool is_lost)
+static struct failure *death_of(struct core *core, const struct task *task, enum death death)
 {
     struct text text;
     text_init(&text);
@@ -70,7 +89,7 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
     text_add(&text, " ");
     text_add_number(&text, task->delivery);
     text_add(&text, task->delivery == 1 ? " time" : " times");
-    text_add(&text, is_lost ? ", and the last was lost with it" : ", and none did it");
+    text_add(&text, deaths[death].text);
     struct failure *last = NULL; /* the latest first */
     struct failure *others[LIMIT_DELIVER];
     for (uint32_t i = 0; i < task->error_count; i++)
@@ -80,9 +99,9 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
     return failure_make(
         core,
         &(struct failure_spec){.job = group_job(task->group),
-                               .party = task->holder->party,
-                               .kind = is_lost ? ERROR_WORKER_LOST : ERROR_REJECTED,
-                               .type = is_lost ? ERROR_TYPE_WORKER_LOST : ERROR_TYPE_DEAD_LETTER,
+                               .party = task->holder != NULL ? task->holder->party : NULL,
+                               .kind = deaths[death].kind,
+                               .type = deaths[death].type,
                                .message = text.data,
                                .topic = task->topic,
                                .seq = task->seq,
@@ -92,24 +111,24 @@ static struct failure *death_of(struct core *core, const struct task *task, bool
 }
 
 /* A dead letter, and an error for whoever waits for the reply, in one step. */
-static void task_dies(struct core *core, struct task *task, struct failure *failure, bool is_lost)
+static void task_dies(struct core *core, struct task *task, struct failure *failure, enum death why)
 {
     bool is_request;
     if (failure != NULL)
         (void)task_add_error(task, failure); /* as in task_back() */
-    struct failure *death = death_of(core, task, is_lost);
+    struct failure *death = death_of(core, task, why);
     struct group *group = task->group;
     struct topic *topic = task->topic;
     uint64_t seq = task->seq;
     struct open_slot *reply = task_request(core, task, &is_request);
-    struct party *party = task->holder->party;
+    struct party *party = task->holder != NULL ? task->holder->party : NULL;
     uint64_t number = group->dead->slots.next_seq;
     letter_write(core, task, death);
     task_end(core, task);
     tell(core, group_job(group),
          &(struct tell){.name = EVENT_TASK_DEAD,
                         .party = party,
-                        .incarnation = party->incarnation,
+                        .incarnation = party != NULL ? party->incarnation : 0,
                         .topic = topic,
                         .seq = seq,
                         .count = number,
@@ -129,7 +148,7 @@ static void give_back(struct core *core, struct task *task, struct failure *fail
         delay = (struct task_delay){core->wall_ns + retry_after_ms * MS_NS, retry_after_ms};
         break;
     case TASK_AGAIN: break;
-    case TASK_DEAD: task_dies(core, task, failure, is_lost); return;
+    case TASK_DEAD: task_dies(core, task, failure, is_lost ? DEATH_LOST : DEATH_UNDONE); return;
     }
     task_back(core, task, failure, delay);
 }
@@ -333,7 +352,8 @@ static bool next_slot(struct core *core, struct group *group, struct route **out
     return false;
 }
 
-/* The first task that is to be given again, or NULL.  A task whose value went meanwhile is over. */
+/* The first task that is to be given again, or NULL.  A task whose value went meanwhile is a dead
+ * letter without a value. */
 static struct task *next_waiting(struct core *core, struct group *group)
 {
     while (!list_is_empty(&group->waiting)) {
@@ -343,7 +363,7 @@ static struct task *next_waiting(struct core *core, struct group *group)
         const struct topic *topic = task_topic(task, &seq);
         if (slot_table_find(&topic->slots, seq, &index))
             return task;
-        task_cancel(core, task, NULL);
+        task_dies(core, task, NULL, DEATH_NOT_KEPT);
     }
     return NULL;
 }

@@ -89,7 +89,7 @@ static bool copy_chunks(struct core *core, struct topic *dead, uint64_t number,
     return is_done;
 }
 
-/* The slot of this number gets the outcome of another one; false: no memory. */
+/* The slot of this number gets the outcome of another one; false: no memory, or it has none. */
 static bool copy_value(struct core *core, struct topic *dead, uint64_t number,
                        const struct slot_entry *entry, uint64_t seq)
 {
@@ -124,7 +124,7 @@ static void letter_drop_oldest(struct core *core, struct group *group)
     }
 }
 
-/* What stands for a value that there is no memory for. */
+/* What stands for a value that there is no memory for, or that went. */
 static void close_slot(struct core *core, struct topic *dead, uint64_t number,
                        struct failure *failure)
 {
@@ -146,10 +146,11 @@ void letter_write(struct core *core, struct task *task, struct failure *failure)
     struct topic *topic = task_topic(task, &seq);
     if (group->letter_count >= LIMIT_DEAD_LETTERS)
         letter_drop_oldest(core, group);
-    if (!slot_table_reserve(&group->dead->slots, 2) || !slot_table_reserve(&group->why->slots, 1) ||
-        !slot_table_find(&topic->slots, seq, &index))
+    if (!slot_table_reserve(&group->dead->slots, 2) || !slot_table_reserve(&group->why->slots, 1))
         return; /* its error is told as an event, and to whoever waits for a reply */
-    const struct slot_entry entry = *slot_table_at(&topic->slots, index);
+    struct slot_entry entry = {.state = SLOT_STATE_COUNT}; /* the slot is not kept any more */
+    if (slot_table_find(&topic->slots, seq, &index))
+        entry = *slot_table_at(&topic->slots, index);
     if (!letter_keep(core, group,
                      &(struct letter){.number = number,
                                       .topic = task->route->topic,
@@ -193,7 +194,7 @@ static uint64_t value_bytes(const struct core *core, const struct slot_entry *en
     return 0;
 }
 
-/* What its last delivery failed of: the first cause of why it died. */
+/* What its last delivery failed of: the first cause of why it died; or that its value went. */
 static void describe(struct core *core, struct failure *why, struct msg_dead_row *row)
 {
     uint32_t count = 0;
@@ -201,7 +202,8 @@ static void describe(struct core *core, struct failure *why, struct msg_dead_row
     if (error_decode(failure_span(why), core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
         return;
     const struct error_record *told = &records[0];
-    if (records[0].cause_count > 0)
+    bool is_gone = span_equal(records[0].type, span_text(ERROR_TYPE_NOT_KEPT));
+    if (records[0].cause_count > 0 && !is_gone)
         told = &records[records[0].causes[0]];
     row->type = told->type;
     row->message = told->message;

@@ -85,12 +85,16 @@ struct owed {
     uint32_t prompt_next; /* prompt_left of the next time that waiting was in vain */
 };
 
-/* What the session waits for, perhaps in vain: streams/notice.c. */
+enum notice_kind {
+    NOTICE_NEVER_JOINED, /* about a party */
+    NOTICE_UNSERVED,     /* about a topic of requests */
+    NOTICE_GONE,         /* about the first slot of a gap, "TOPIC#SEQ" */
+};
+/* What the session waits for, perhaps in vain, and what its group lost: streams/notice.c. */
 struct notice {
     struct list link;
-    struct span about; /* owned: the party that had never joined; else is_topic: the topic of
-                          requests, or the first slot of a gap */
-    bool is_topic;
+    enum notice_kind kind;
+    struct span about;     /* owned */
     int64_t since_ns;      /* core_clock() */
     struct failure *error; /* a reference: what was told; NULL: its time is not over */
 };

@@ -12,6 +12,9 @@
  *
  * The members of a group are told of slots that were gone when the group came to them.
  *
+ * On another connection a session is told again of what is still true: the last connection may have
+ * lost it.
+ *
  * A session has LIMIT_NOTICES at most, and is told of nothing further.  Without memory its waits
  * are looked at again a second later.  No fact tells of any of it: see
  * broker/design/time_and_loss.md. */
@@ -22,6 +25,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/near_name.h"
 #include "broker/core/tables/timers.h"
@@ -107,7 +111,8 @@ void notice_free_unused(struct core *core)
 }
 
 /* NULL: there is one about this, or there is no room. */
-static struct notice *add_notice(struct core *core, struct session *session, struct span about)
+static struct notice *add_notice(struct core *core, struct session *session, enum notice_kind kind,
+                                 struct span about)
 {
     if (session->notice_count == LIMIT_NOTICES || is_known(session, about))
         return NULL;
@@ -118,6 +123,7 @@ static struct notice *add_notice(struct core *core, struct session *session, str
     }
     list_push(&session->notices, &item->link);
     session->notice_count += 1;
+    item->kind = kind;
     item->since_ns = core_clock(core);
     if (span_keep(core, about, &item->about))
         return item;
@@ -131,7 +137,7 @@ void notice_wait(struct core *core, struct session *session, struct span name)
     bool is_party = !span_equal(name, span_text(GROUPS_PARTY));
     if (!is_party || has_joined(core, session->job, name))
         return;
-    (void)add_notice(core, session, name);
+    (void)add_notice(core, session, NOTICE_NEVER_JOINED, name);
     if (session->notice_timer.place == 0)
         arm(core, session);
 }
@@ -250,11 +256,11 @@ void notice_unserved(struct core *core, const struct open_slot *reply)
     const struct slot_terms *terms = reply->terms;
     struct topic *topic = pool_find(&core->topics, terms->request_topic);
     struct session *session = reply->topic->writer->session;
-    struct notice *item = session != NULL ? add_notice(core, session, topic->name) : NULL;
+    struct notice *item =
+        session != NULL ? add_notice(core, session, NOTICE_UNSERVED, topic->name) : NULL;
     struct text text;
     if (item == NULL)
         return;
-    item->is_topic = true;
     text_init(&text);
     text_add(&text, "no group with a member takes requests of '");
     text_add_span(&text, topic->name);
@@ -276,6 +282,8 @@ static void write_gap_name(const struct route *route, struct text *text)
     text_add_span(text, route->topic->name);
     text_add(text, "#");
     text_add_number(text, route->next_seq);
+    text_add(text, " of ");
+    text_add_span(text, route->sub->name);
 }
 
 void notice_gone(struct core *core, const struct route *route, uint64_t first_seq)
@@ -303,10 +311,10 @@ void notice_gone(struct core *core, const struct route *route, uint64_t first_se
                         .text = text.data});
     LIST_EACH(link, &group->members) {
         struct session *session = LIST_OWNER(link, struct sub, member_link)->session;
-        struct notice *item = add_notice(core, session, span_of(name.data, name.bytes));
+        struct notice *item =
+            add_notice(core, session, NOTICE_GONE, span_of(name.data, name.bytes));
         if (item == NULL)
             continue;
-        item->is_topic = true;
         if (!say(core, session, item,
                  &(struct failure_spec){.type = ERROR_TYPE_NOT_KEPT,
                                         .message = text.data,
@@ -331,6 +339,35 @@ void notice_timer(struct core *core, struct session *session)
     arm(core, session);
 }
 
+/* Requests of the session in this topic still wait for a member. */
+static bool is_unserved(const struct core *core, const struct session *session, struct span name)
+{
+    uint32_t id;
+    const struct topic *topic =
+        name_map_get(&session->job->topics, name, &id) ? pool_find(&core->topics, id) : NULL;
+    if (topic == NULL)
+        return false;
+    LIST_EACH(link, &topic->requests) {
+        const struct slot_terms *terms = LIST_OWNER(link, struct slot_terms, request_link);
+        if (terms->open->topic->writer == session->party && !reply_is_served(core, terms->open))
+            return true;
+    }
+    return false;
+}
+
+/* What is gone stays gone; a wait may be over. */
+static bool is_true_still(struct core *core, const struct session *session,
+                          const struct notice *item)
+{
+    switch (item->kind) {
+    case NOTICE_NEVER_JOINED:
+        return !has_joined(core, session->job, item->about) && is_waiting(session, item->about);
+    case NOTICE_UNSERVED: return is_unserved(core, session, item->about);
+    case NOTICE_GONE: break;
+    }
+    return true;
+}
+
 void notice_tell_again(struct core *core, const struct session *to)
 {
     const struct session *session = to->party->session; /* the one that waits, if to is a guard */
@@ -338,8 +375,7 @@ void notice_tell_again(struct core *core, const struct session *to)
         return;
     LIST_EACH(link, &session->notices) {
         const struct notice *item = LIST_OWNER(link, struct notice, link);
-        if (item->error != NULL && !item->is_topic &&
-            !has_joined(core, session->job, item->about) && is_waiting(session, item->about))
+        if (item->error != NULL && is_true_still(core, session, item))
             say_to(core, to, item);
     }
 }

@@ -18,9 +18,9 @@ void notice_unserved(struct core *core, const struct open_slot *reply);
 void notice_gone(struct core *core, const struct route *route, uint64_t first_seq);
 /* The session's timer: one name's time is over. */
 void notice_timer(struct core *core, struct session *session);
-/* A party's session, or its guard's, has another connection.  On that it is told again of names
- * that the party still waits for, since the last connection may have lost that.  Its client knows
- * the names that it was told of. */
+/* A party's session, or its guard's, has another connection.  On that it is told again of what is
+ * still true, since the last connection may have lost that: names and members that the party waits
+ * for, and slots that were gone.  Its client knows what it was told of. */
 void notice_tell_again(struct core *core, const struct session *to);
 /* Ends a replay: what the session waits for is not in any fact, but what it subscribed to is. */
 void notice_resume(struct core *core, struct session *session);

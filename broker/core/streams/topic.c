@@ -9,7 +9,8 @@
  * before.
  *
  * A subscription with overflow = gap may lose slots.  Slots that only such subscriptions still need
- * are kept up to the window; then the oldest are dropped.  Open slots are never dropped.  When the
+ * are kept up to the window; then the oldest are dropped, and before them the older ones that are
+ * kept for late subscribers.  Open slots are never dropped.  When the
  * job is full, a topic keeps only the slots that some subscription needs and may not lose. */
 #include "broker/core/streams/topic.h"
 
@@ -356,7 +357,7 @@ static uint64_t held_floor(const struct topic *topic)
 struct keep {
     uint64_t done_bytes; /* limit for slots below done_floor */
     uint64_t done_slots;
-    uint64_t lossy_bytes; /* limit for all slots, for subscriptions that may lose some */
+    uint64_t lossy_bytes; /* limit for slots from done_floor on, if nobody holds the first */
     uint32_t entries;     /* newest entries that are kept in any case */
 };
 
@@ -367,9 +368,13 @@ static bool may_go(const struct topic *topic, const struct slot_entry *entry,
         return false;
     if (topic->letters != NULL && slot_entry_end(entry) > letter_floor(topic))
         return false;
-    if (slot_entry_end(entry) <= topic->done_floor)
-        return topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots;
-    return topic->bytes > keep->lossy_bytes && slot_entry_end(entry) <= held_floor(topic);
+    bool is_done = slot_entry_end(entry) <= topic->done_floor;
+    if (is_done && (topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots))
+        return true;
+    if (topic->bytes - topic->done_bytes <= keep->lossy_bytes)
+        return false;
+    uint64_t held = held_floor(topic);
+    return is_done ? held > topic->done_floor : slot_entry_end(entry) <= held;
 }
 
 static void trim(struct core *core, struct topic *topic, const struct keep *keep)

@@ -294,6 +294,10 @@ BUS_API void bus_status_free(struct bus_status **status); /* [one] */
  * errors of its deliveries.  It keeps a letter until somebody drops it, or replays it and a member
  * completes it.  A group keeps 16384 letters; then the oldest goes.
  *
+ * A task that was given back is a letter, too, when its value is dropped because the group had no
+ * member for its keeping time.  Its type is errbus.not_kept.  Such a letter has no value, and its
+ * topic has the error instead.
+ *
  * Letters are topics as well: "_groups/GROUP/dead" has the values, "_groups/GROUP/why" the errors
  * under the same numbers. */
 struct bus_dead; /* a snapshot of letters of one group */
