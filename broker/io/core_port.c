@@ -668,6 +668,11 @@ uint64_t core_port_sparse_below(const struct core_port *port, uint64_t end, uint
     return payload_sparse_below(&port->payloads, end, bytes_max);
 }
 
+uint64_t core_port_bytes_below(const struct core_port *port, uint64_t end, uint64_t *out_next)
+{
+    return payload_bytes_below(&port->payloads, end, out_next);
+}
+
 struct journal_step *core_port_move(struct core_port *port, uint32_t *at, uint64_t below)
 {
     payload_id payload = port->is_broken ? 0 : payload_move(&port->payloads, at, below);

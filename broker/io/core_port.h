@@ -97,6 +97,8 @@ struct journal_step *core_port_step(struct core_port *port, size_t bytes_max);
  * 0: there is no such place.  core_port_move() writes those payloads anew: each call gives the next
  * one as a step; *at begins at 0; NULL: no more. */
 uint64_t core_port_sparse_below(const struct core_port *port, uint64_t end, uint64_t bytes_max);
+/* Bytes of all payloads below `end`; out_next: the position of the oldest other one. */
+uint64_t core_port_bytes_below(const struct core_port *port, uint64_t end, uint64_t *out_next);
 struct journal_step *core_port_move(struct core_port *port, uint32_t *at, uint64_t below);
 /* Whether all payloads are in the journal, where they are to be: only then can a snapshot speak of
  * them. */

@@ -227,6 +227,20 @@ uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, u
     return below < end ? below : end;
 }
 
+uint64_t payload_bytes_below(const struct payload_table *table, uint64_t end, uint64_t *out_next)
+{
+    uint64_t bytes = 0;
+    *out_next = UINT64_MAX;
+    for (uint32_t i = 0; i < table->used; i++) {
+        const struct payload *payload = &table->items[i];
+        if (payload->bytes > 0 && payload->at < end)
+            bytes += payload->bytes;
+        else if (payload->bytes > 0 && payload->at < *out_next)
+            *out_next = payload->at;
+    }
+    return bytes;
+}
+
 payload_id payload_move(struct payload_table *table, uint32_t *at, uint64_t below)
 {
     for (; *at < table->used; *at += 1) {

@@ -84,6 +84,8 @@ uint64_t payload_oldest(const struct payload_table *table);
  * 0: nowhere. */
 enum { PAYLOAD_SPARSE = 4 };
 uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, uint64_t bytes_max);
+/* Bytes of all payloads below `end`; out_next: the lowest position of any other, or UINT64_MAX. */
+uint64_t payload_bytes_below(const struct payload_table *table, uint64_t end, uint64_t *out_next);
 /* The next payload from place *at on whose position is below that, which is written anew now; *at
  * moves behind it.  0: no more. */
 payload_id payload_move(struct payload_table *table, uint32_t *at, uint64_t below);

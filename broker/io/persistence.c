@@ -155,25 +155,37 @@ static bool is_checkpoint_logged(const struct persistence *persistence)
     return persistence->news.logged >= persistence->checkpoint_ticket;
 }
 
-/* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is.  On a
- * full disk the oldest file alone counts: all of it, or it is not worth the room. */
-static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
-{
-    uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
-    uint64_t end = journal_back(persistence->news.next, recent);
-    bool is_full = persistence_is_full(persistence);
-    if (is_full)
-        end = persistence->news.first_end;
-    else if (persistence->news.state != JOURNAL_IS_WELL)
-        return 0;
-    uint64_t below = core_port_sparse_below(port, end, PERSISTENCE_MOVE_BYTES);
-    return is_full && below < end ? 0 : below;
-}
-
 /* Of a checkpoint, at most. */
 static uint64_t bound_bytes(const struct persistence *persistence)
 {
     return persistence->snapshot_bytes + persistence->noted_bytes;
+}
+
+/* On a full disk the oldest file goes as a whole, and with it all files up to the next payload.
+ * That is worth the room where the payloads in it are few beside what goes.  Its own size says
+ * nothing: the first file may be a small one. */
+static uint64_t movable_when_full(const struct persistence *persistence,
+                                  const struct core_port *port)
+{
+    const struct journal_news *news = &persistence->news;
+    uint64_t next;
+    uint64_t bytes = core_port_bytes_below(port, news->first_end, &next);
+    uint64_t until = next < news->next ? next : news->next;
+    bool has_room = journal_thread_room(persistence->thread) >= bytes + bound_bytes(persistence);
+    bool is_worth_it = bytes <= journal_between(news->first, until) / PAYLOAD_SPARSE;
+    return bytes <= PERSISTENCE_MOVE_BYTES && has_room && is_worth_it ? news->first_end : 0;
+}
+
+/* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is. */
+static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
+{
+    uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
+    if (persistence_is_full(persistence))
+        return movable_when_full(persistence, port);
+    if (persistence->news.state != JOURNAL_IS_WELL)
+        return 0;
+    return core_port_sparse_below(port, journal_back(persistence->news.next, recent),
+                                  PERSISTENCE_MOVE_BYTES);
 }
 
 /* Whether so many checkpoints find room on a full disk, and a part of what was set aside is left

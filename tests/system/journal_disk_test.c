@@ -391,15 +391,20 @@ static void expect_flow(struct bus *writer, struct bus_sub *sub, uint64_t from)
 
 /* What fills the volume are values alone: read and acknowledged, they make room for more.  A value
  * that nobody takes is no obstacle: it is written anew elsewhere. */
-Test(journal_disk, that_is_full_gets_room_from_who_reads)
+static void expect_room_from_reader(size_t left_bytes)
 {
+    char *behind = malloc(left_bytes + 1);
+    cr_assert_not_null(behind);
+    memset(behind, 'b', left_bytes);
+    behind[left_bytes] = '\0';
     mount_volume(THREE_SEGMENTS_MIB);
     start_small();
     struct bus *alice = open_quiet("alice");
     struct bus *bob = open_quiet("bob");
     struct bus *dora = open_quiet("dora");
     struct bus_sub *left = subscribe_durably(dora, "alice/left");
-    must_publish(alice, "left", "behind");
+    must_publish(alice, "left", "%s", behind);
+    must_flush(alice);
     struct bus_sub *sub = subscribe_durably(bob, "alice/w");
     uint64_t count = publish_until_full(alice);
     for (uint64_t i = 0; i < count; i++)
@@ -407,13 +412,26 @@ Test(journal_disk, that_is_full_gets_room_from_who_reads)
     expect_complaint("it can be written again");
     must_flush(alice);
     expect_flow(alice, sub, count);
-    expect_value(left, "alice/left", 0, "behind");
+    expect_value(left, "alice/left", 0, "%s", behind);
     must_flush(bob);
     bus_sub_close(&left);
     bus_sub_close(&sub);
     must_close(&dora);
     must_close(&bob);
     must_close(&alice);
+    free(behind);
+}
+
+Test(journal_disk, that_is_full_gets_room_from_who_reads)
+{
+    expect_room_from_reader(6);
+}
+
+/* The first file of a journal has 256 KiB.  So this value is most of it, and little of what goes
+ * when it is written anew. */
+Test(journal_disk, that_is_full_gets_room_behind_a_file_that_is_mostly_wanted)
+{
+    expect_room_from_reader((size_t)200 * 1024);
 }
 
 Test(journal_disk, that_can_be_read_only_is_refused_at_the_start)

@@ -303,6 +303,22 @@ Test(payload, knows_where_the_journal_holds_little)
     cr_expect_eq(payload_sparse_below(&table, 5000, 10000), 0, "none lies before");
 }
 
+Test(payload, knows_what_stands_below_a_place)
+{
+    payload_id ids[3];
+    uint64_t next = 0;
+    use_store(1000);
+    cr_expect_eq(payload_bytes_below(&table, 5000, &next), 0);
+    cr_expect_eq(next, UINT64_MAX, "there is none");
+    add_stored(ids, 3, 5000, 1000);
+    cr_expect_eq(payload_bytes_below(&table, 5000, &next), 0);
+    cr_expect_eq(next, 5000);
+    cr_expect_eq(payload_bytes_below(&table, 6001, &next), 200);
+    cr_expect_eq(next, 7000);
+    cr_expect_eq(payload_bytes_below(&table, 8000, &next), 300);
+    cr_expect_eq(next, UINT64_MAX);
+}
+
 Test(payload, leaves_alone_what_is_dense)
 {
     payload_id ids[100];
