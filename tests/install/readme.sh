@@ -70,10 +70,29 @@ awk '{ print } /^errbusd / && !done { print "until errbus job forget -W 20 defau
 grep -q "errbus job forget" "$work/again" || die "nothing forgets the first session"
 play "$work/again"
 grep -q '^forgotten: [1-9]' forgotten || die "nothing was forgotten"
-# Played on without that: the reader says that the value is not the one that was just published.
-sed -n '/^trap/p; /^export/p; /^errbusd /p' "$work/script" >"$work/on"
-sed -n '/^errbus pub .*round 0/p; /^errbus sub -C 1 alice/p' "$work/script" | head -n 2 >>"$work/on"
-timeout 90 bash "$work/on" >"$work/output" 2>&1 </dev/null || die "a third session fails"
-grep -q '^errbus sub: alice/grads: number 0 is of alice/1, which ended; alice began again' "$work/output" ||
-    die "nobody says whose value is printed"
+# Played on without that, over a broker that starts again: the reader says that value and failure are not
+# those of this session. What is new has other numbers.
+sed -n '/^trap/p; /^export/p; /^errbusd .*broker=/p' "$work/script" >"$work/on"
+sed -n '/^errbusd /d; /^trap/d; /^export/d; p; /^errbus sub .*--from 1 /q' "$work/script" >>"$work/on"
+[ "$(grep -c '^errbus \|^timeout ' "$work/on")" -eq 4 ] || die "the first session is another one"
+timeout 90 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "a third session fails"
+# meets PATTERN: a line of the output.
+meets() {
+    grep -q -e "$1" "$work/output" || die "the session does not say: $1"
+}
+meets '^errbus sub: alice/grads: number 0 is of alice/1, which ended; alice began again with 1$'
+meets '^gradients of round 0$'
+meets '^reserved alice/grads [2-9][0-9]*$'
+meets '^errbus sub: alice/grads: number 1 is of alice/2, which ended; alice began again with 2$'
+meets '^errbus sub: alice/grads 1 failed$'
+grep -q -F '(default/alice/2/2)' "$work/output" || die "the failure of number 1 is another one"
+# The promise of this session fails as that of the first one did, under its own number.
+number=$(sed -n 's/^reserved alice.grads //p' "$work/output")
+{
+    sed -n '/^trap/p; /^export/p; /^errbusd .*broker=/p' "$work/script"
+    echo "errbus sub -C 1 --from $number alice/grads"
+} >"$work/on"
+timeout 90 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "the new promise is not there"
+meets "^errbus sub: alice/grads $number failed"'$'
+! grep -q 'which ended; alice began again' "$work/output" || die "the newest Alice is taken for an earlier one"
 echo "the commands of README.md print what it shows"
