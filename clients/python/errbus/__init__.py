@@ -10,11 +10,11 @@
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
 from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
-from errbus.admin import Admin, Event, Tap
+from errbus.admin import Admin, Attachment, Event, Report, ReportRow, Tap
 from errbus._record import record, write_error_file
 from errbus._errbus import ffi as _ffi
 from errbus._errbus import lib as _lib
-from errbus._sub import Message, Outcome, PartyEnded, Subscription
+from errbus._sub import Message, Outcome, PartyEnded, Piece, Subscription
 from errbus.errors import (
     Application,
     BrokerLost,
@@ -45,6 +45,7 @@ from errbus.errors import (
     TimedOut,
     TooBig,
     WorkerLost,
+    attach,
 )
 
 __version__: str = _ffi.string(_lib.bus_version()).decode()
@@ -52,6 +53,7 @@ __version__: str = _ffi.string(_lib.bus_version()).decode()
 __all__ = [
     "Admin",
     "Application",
+    "Attachment",
     "BrokerLost",
     "Bus",
     "Cancelled",
@@ -78,9 +80,12 @@ __all__ = [
     "PartyEnded",
     "PartyLeft",
     "PartyLost",
+    "Piece",
     "Protocol",
     "Rejected",
     "RemoteError",
+    "Report",
+    "ReportRow",
     "Run",
     "Settled",
     "Slot",
@@ -91,6 +96,7 @@ __all__ = [
     "TimedOut",
     "TooBig",
     "WorkerLost",
+    "attach",
     "open",
     "record",
     "write_error_file",

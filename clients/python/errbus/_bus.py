@@ -410,12 +410,14 @@ class Bus:
         credit: int = 0,
         deliver_max: int = 0,
         lease: float = 0,
+        pieces: bool = False,
     ) -> Subscription:
         """Subscribes to topics: "alice/grads", "+/grads", "alice/#".
 
         name: durable, under this name.  group: each value is a task of one member.  from_seq: a
         number, "oldest" that is kept, or "now".  gaps: when the reader is too slow, slots are
-        dropped and Overrun says so; else the writers wait.
+        dropped and Overrun says so; else the writers wait.  pieces: large values come in pieces,
+        each as it arrives: see Message.piece.
         """
         texts: List[Any] = []
         options = ffi.new("struct bus_sub_options *")
@@ -431,6 +433,7 @@ class Bus:
         options.credit = credit
         options.deliver_max = deliver_max
         options.lease_ms = _wait.to_ms(lease)
+        options.is_in_pieces = 1 if pieces else 0
         out = ffi.new("struct bus_sub **")
         self._check(lambda bus: lib.bus_sub_open(bus, pattern.encode(), options, out))
         sub = Subscription(self, out[0])

@@ -54,6 +54,14 @@ class PartyEnded(NamedTuple):
     incarnation: int
 
 
+class Piece(NamedTuple):
+    """Which bytes of a value a message has: those from offset on, of total in all."""
+
+    offset: int
+    total: int
+    is_last: bool
+
+
 class Message:
     """One received value.
 
@@ -81,6 +89,14 @@ class Message:
                 raise errors.OutOfMemory("no memory for a message")
             self._value = value_of(ffi.gc(dup, lib.shim_msg_free))
         return self._value
+
+    @property
+    def piece(self) -> Piece:
+        """Which piece of its value it is, of a subscription with pieces.  A piece with offset 0
+        makes all earlier pieces of its slot void."""
+        offset, total = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        is_last = lib.bus_msg_piece(self._own(), offset, total) == 1
+        return Piece(offset[0], total[0], is_last)
 
     def __bytes__(self) -> bytes:
         return bytes(self.value)

@@ -55,6 +55,37 @@ class Letter(NamedTuple):
     error: Optional[errors.RemoteError]
 
 
+class ReportRow(NamedTuple):
+    role: str  # "root", "victim": it leads to the root, or "apart"
+    number: int  # in the order in which the errors occurred
+    next: int  # of a victim: the row that it leads to next
+    is_blame: bool  # it leads there by blame, and not by cause
+    id: str
+    party: str
+    incarnation: int
+    kind: str
+    type: str
+    message: str
+
+
+class Report(NamedTuple):
+    state: str  # "none", "provisional" or "final"
+    outlook: str  # how the job fares
+    reason: str  # why this root
+    why: str  # the reason as a sentence about these errors
+    attempt: int
+    is_complete: bool  # no error is missing that others name
+    root: Optional[errors.RemoteError]
+    rows: List[ReportRow]
+
+
+class Attachment(NamedTuple):
+    name: str
+    bytes: Optional[int]  # when the error was told; None: not known
+    arrived: int
+    state: str  # "whole", "cut" and others: see errbus-errors(1)
+
+
 class Event(NamedTuple):
     id: int
     at: float  # seconds since the epoch, by the broker's clock
@@ -276,6 +307,42 @@ class Admin(_Handle):
     def _of_letters(self, call: Any, job: str, group: str, number: Optional[int]) -> int:
         words = (job.encode(), group.encode(), lib.BUS_DEAD_ALL if number is None else number)
         return int(self._ask(call, *words, self._timeout_ms, kind="uint64_t *"))
+
+    def report(self, job: str, wait: bool = False) -> Report:
+        """Why a job failed: the root of all errors that its parties ended with, and each of them.
+        wait: until the verdict is final, and TimedOut behind the timeout of this handle."""
+        found = self._ask(
+            lib.bus_admin_report_get, job.encode(), 1 if wait else 0, self._timeout_ms,
+            kind="struct bus_report **", free=lib.bus_report_free,
+        )
+        short = lib.bus_report_summary(found)
+        rows = []
+        for i in range(lib.bus_report_count(found)):
+            row = lib.bus_report_at(found, i)
+            rows.append(ReportRow(
+                _text(lib.bus_report_role_name(row.role)), row.number, row.next, row.is_blame == 1,
+                _text(row.id), _text(row.party), row.incarnation, _text(row.kind), _text(row.type),
+                _text(row.message),
+            ))
+        return Report(
+            _text(lib.bus_report_state_name(short.state)), _text(lib.bus_outlook_name(short.outlook)),
+            _text(lib.bus_report_reason_name(short.reason)), _text(short.why), short.attempt,
+            short.is_complete == 1, _borrowed(lib.bus_report_root(found)), rows,
+        )
+
+    def attachments(self, job: str, error_id: str) -> List[Attachment]:
+        """What the broker has of the attachments of an error."""
+        found = self._ask(
+            lib.bus_admin_attachment_list, job.encode(), error_id.encode(), self._timeout_ms,
+            kind="struct bus_attachments **", free=lib.bus_attachments_free,
+        )
+        rows = []
+        for i in range(lib.bus_attachments_count(found)):
+            row = lib.bus_attachments_at(found, i)
+            size = row.bytes if row.bytes >= 0 else None
+            state = _text(lib.bus_attachment_state_name(row.state))
+            rows.append(Attachment(_text(row.name), size, row.arrived, state))
+        return rows
 
     def attachment(self, job: str, error_id: str, name: str) -> bytes:
         """One attachment of an error: the "stderr" of errbus run, for example."""

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple, Type
 
 from errbus._errbus import ffi, lib
 
+_ATTACHED = "__errbus_attached__"
 _CAUSES_DEEP = 32  # of a local exception, so many causes below each other are told
 
 
@@ -439,6 +440,22 @@ def _cancelled() -> Tuple[Type[BaseException], ...]:
     return (asyncio.CancelledError,) if asyncio is not None else ()
 
 
+def attach(error: BaseException, name: str, data: Any = None, path: Optional[str] = None) -> None:
+    """Attaches bytes, or the file at path, to an exception: whoever it is told to can fetch them by
+    this name, with Admin.attachment().  They leave this process with disclosure="full" alone.  An
+    exception has 16 attachments at most.  A RemoteError has those of its party."""
+    if isinstance(error, RemoteError):
+        raise Invalid("the error of another party takes no attachments")
+    if (data is None) == (path is None):
+        raise Invalid("an attachment is either data or the file at path")
+    if path is not None:
+        kept: Tuple[Any, ...] = (path.encode(),)
+    else:
+        raw = data.encode() if isinstance(data, str) else bytes(data)
+        kept = (raw, len(raw))
+    error.__dict__.setdefault(_ATTACHED, {})[name] = kept
+
+
 def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> Any:
     """An error of the bus for an exception, with its causes; None: NULL."""
     if error is None:
@@ -464,6 +481,11 @@ def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> An
             lib.bus_error_set_exit_code(handle, error.code)
     elif isinstance(error, _cancelled()):
         lib.bus_error_set_kind(handle, b"cancelled")
+    for name, data in getattr(error, _ATTACHED, {}).items():
+        words = (handle, name.encode(), *data)
+        code = lib.bus_error_add_file(*words) if len(data) == 1 else lib.bus_error_add_data(*words)
+        if code != lib.BUS_OK:
+            raise_code(code)
     seen = _seen + (id(error),)
     if len(seen) <= _CAUSES_DEEP:
         for cause in _causes_here(error):

@@ -67,3 +67,47 @@ def test_a_tap_tells_who_is_lost_and_the_standard_error_is_attached(broker):
         assert "stderr" in event.error.attachments
         with errbus.Admin(broker.endpoint) as admin:
             assert b"trouble" in admin.attachment("default", event.error.id, "stderr")
+
+
+def test_attachments_of_an_exception_are_fetched(broker, tmp_path):
+    file = tmp_path / "state"
+    file.write_bytes(b"f" * 3_000_000)
+    alice, bob = broker.open("alice", disclosure="full"), broker.open("bob")
+    error = ValueError("no batch")
+    errbus.attach(error, "batch", b"b" * 10)
+    errbus.attach(error, "state", path=str(file))
+    with pytest.raises(errbus.Invalid):
+        errbus.attach(error, "both", b"", path="x")
+    alice.slot("w").fail(error)
+    alice.flush(10)
+    with pytest.raises(errbus.Application) as caught:
+        bob.get("alice/w", 0, 10)
+    assert set(caught.value.attachments) == {"batch", "state"}
+    with pytest.raises(errbus.Invalid):
+        errbus.attach(caught.value, "more", b"")
+    with errbus.Admin(broker.endpoint) as admin:
+        rows = {row.name: row for row in admin.attachments("default", caught.value.id)}
+        assert rows["state"] == errbus.Attachment("state", 3_000_000, 3_000_000, "whole")
+        assert admin.attachment("default", caught.value.id, "batch") == b"b" * 10
+        assert admin.attachment("default", caught.value.id, "state") == file.read_bytes()
+    with pytest.raises(errbus.Invalid):
+        missing = ValueError("no file")
+        errbus.attach(missing, "file", path=str(tmp_path / "none"))
+        alice.slot("w").fail(missing)
+
+
+def test_a_report_has_the_root_and_who_failed_of_it(broker):
+    alice, bob = broker.open("alice"), broker.open("bob")
+    with errbus.Admin(broker.endpoint) as admin:
+        assert admin.report("default").outlook == "goes_on"
+        with pytest.raises(ValueError):
+            with alice:
+                raise ValueError("no batch")
+        with pytest.raises(errbus.Application):
+            with bob:
+                bob.get("alice/w", 0, 10)
+        report = admin.report("default", wait=True)
+        assert report.state == "final" and report.root.type == "python.ValueError"
+        roles = {row.party: row.role for row in report.rows}
+        assert roles == {"alice": "root", "bob": "victim"}
+        assert report.reason == "alone" and report.why == "no other error could be the root"

@@ -197,7 +197,7 @@ def test_codes_are_classes_with_a_reason(broker):
     assert isinstance(denied.value, PermissionError) and "bob" in str(denied.value)
     with pytest.raises(errbus.Invalid):
         alice.get("grads", 0)
-    with pytest.raises(errbus.Denied, match="has this name"):
+    with pytest.raises(errbus.Denied, match="is party alice of job default already"):
         broker.open("alice")
     alice.slot("w", seq=3)
     with pytest.raises(errbus.Settled, match="3"):

@@ -140,3 +140,21 @@ def test_a_message_ends_once_and_comes_back_when_it_is_forgotten(broker):
     assert task.is_settled and bytes(task.value if task._value else value) == b"x"
     with pytest.raises(errbus.Settled):
         task.ack()
+
+
+def test_a_large_value_comes_in_pieces(broker):
+    alice, bob = broker.open("alice"), broker.open("bob")
+    sub = bob.subscribe("alice/w", pieces=True)
+    sent = np.arange(1 << 20, dtype="u4")
+    alice.publish("w", sent)
+    got, pieces = bytearray(), 0
+    for msg in sub:
+        assert msg.piece.offset == len(got) and msg.piece.total == sent.nbytes
+        got += msg.value
+        pieces += 1
+        if msg.piece.is_last:
+            break
+    assert pieces > 1 and (np.frombuffer(got, "u4") == sent).all()
+    alice.publish("w", b"small")
+    whole = sub.recv(10)
+    assert whole.piece == errbus.Piece(0, 5, True) and bytes(whole) == b"small"

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Values of Python as the bytes of a value, and back.  The bus itself carries bytes alone.
+
+    with bus.slot("model") as slot:
+        slot.commit(codec.arrays.encode({"w": w, "round": 7}), copy=False)
+    model = codec.arrays.decode(bus.get("alice/model", 0))
+
+arrays: numpy arrays, numbers, texts and bytes in dicts, lists and tuples.  Decoding runs no code, so
+it is what one takes from other organisations.  Arrays are read where the value is: read-only, and
+not copied.  Pickle: any class of an allow-list; see there.
+"""
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
+
+import numpy as np
+
+from errbus.errors import Invalid
+
+__all__ = ["NUMPY", "Pickle", "arrays"]
+
+_HEAD = struct.Struct("<8sQ")  # a magic, and the bytes of the header behind it
+_ALIGN = 64  # of each buffer in the value
+_KINDS = "biufcmMSU"  # of arrays that are bytes and nothing else
+_DEEP = 64
+_PLAIN = (bool, int, float, str, type(None))
+
+#: For Pickle: what arrays of numpy pickle as, in its versions 1 and 2.
+NUMPY = (
+    "numpy.dtype", "numpy.ndarray", "numpy.core.numeric._frombuffer",
+    "numpy._core.numeric._frombuffer", "numpy.core.multiarray._reconstruct",
+    "numpy._core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
+    "numpy._core.multiarray.scalar",
+)
+
+
+def _aligned(size: int) -> int:
+    return (size + _ALIGN - 1) // _ALIGN * _ALIGN
+
+
+def _join(magic: bytes, header: bytes, buffers: List[memoryview]) -> bytearray:
+    """The bytes of a value: each buffer is copied once."""
+    at = _aligned(_HEAD.size + len(header))
+    made = bytearray(at + sum(_aligned(one.nbytes) for one in buffers))
+    _HEAD.pack_into(made, 0, magic, len(header))
+    made[_HEAD.size : _HEAD.size + len(header)] = header
+    for one in buffers:
+        made[at : at + one.nbytes] = one
+        at += _aligned(one.nbytes)
+    return made
+
+
+def _split(magic: bytes, value: Any) -> Tuple[bytes, memoryview]:
+    """The header of a value, and where its buffers begin."""
+    view = memoryview(value).toreadonly().cast("B")
+    if len(view) < _HEAD.size or bytes(view[:8]) != magic:
+        raise Invalid(f"this is no value of the codec {magic.rstrip(bytes(1)).decode()}")
+    size = _HEAD.unpack_from(view)[1]
+    if size > len(view) - _HEAD.size:
+        raise Invalid("the value breaks off in its header")
+    return bytes(view[_HEAD.size : _HEAD.size + size]), view[_aligned(_HEAD.size + size) :]
+
+
+def _buffer(view: memoryview, at: Any, size: Any) -> memoryview:
+    if type(at) is not int or type(size) is not int or not 0 <= at <= at + size <= len(view):
+        raise Invalid("a buffer lies outside of the value")
+    return view[at : at + size]
+
+
+class _Arrays:
+    """See the text of the module.  Raises Invalid for what it cannot encode or decode."""
+
+    _MAGIC = b"arrays\0\1"
+
+    def encode(self, value: Any) -> bytearray:
+        buffers: List[memoryview] = []
+        header = json.dumps(self._told(value, buffers, [0], 0), separators=(",", ":"))
+        return _join(self._MAGIC, header.encode("utf-8", "surrogatepass"), buffers)
+
+    def decode(self, value: Any) -> Any:
+        header, buffers = _split(self._MAGIC, value)
+        try:
+            return self._made(json.loads(header.decode("utf-8", "surrogatepass")), buffers)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise error if isinstance(error, Invalid) else Invalid(f"the header is broken: {error}")
+
+    def _told(self, value: Any, buffers: List[memoryview], at: List[int], deep: int) -> Any:
+        """A value as JSON: a list is one of a kind and what it has."""
+        if deep > _DEEP:
+            raise Invalid(f"a value is at most {_DEEP} levels deep")
+        if isinstance(value, _PLAIN):
+            return value
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return ["b", *self._kept(memoryview(value).cast("B"), buffers, at)]
+        if isinstance(value, (np.ndarray, np.generic)):
+            array = np.ascontiguousarray(value)
+            if array.dtype.kind not in _KINDS or array.dtype.hasobject:
+                raise Invalid(f"an array of {array.dtype} has no bytes of its own")
+            kept = self._kept(array.reshape(-1).view("u1").data, buffers, at)
+            return ["a", *kept, array.dtype.str, list(np.shape(value))]
+        if isinstance(value, (list, tuple)):
+            kind = "l" if isinstance(value, list) else "t"
+            return [kind, [self._told(one, buffers, at, deep + 1) for one in value]]
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise Invalid(f"a key is a str, not {type(key).__name__}")
+            told = {key: self._told(one, buffers, at, deep + 1) for key, one in value.items()}
+            return ["d", told]
+        raise Invalid(f"arrays cannot encode {type(value).__name__}")
+
+    @staticmethod
+    def _kept(view: memoryview, buffers: List[memoryview], at: List[int]) -> Tuple[int, int]:
+        first = at[0]
+        buffers.append(view)
+        at[0] += _aligned(view.nbytes)
+        return first, view.nbytes
+
+    def _made(self, told: Any, buffers: memoryview) -> Any:
+        if isinstance(told, _PLAIN):
+            return told
+        kind, *rest = told
+        if kind == "b":
+            return bytes(_buffer(buffers, *rest))
+        if kind == "a":
+            at, size, name, shape = rest
+            dtype = np.dtype(str(name))
+            if dtype.kind not in _KINDS or dtype.hasobject:
+                raise Invalid(f"an array of {name} is not taken")
+            return np.frombuffer(_buffer(buffers, at, size), dtype).reshape(shape)
+        if kind in ("l", "t"):
+            made = [self._made(one, buffers) for one in rest[0]]
+            return made if kind == "l" else tuple(made)
+        if kind == "d":
+            return {str(key): self._made(one, buffers) for key, one in rest[0].items()}
+        raise Invalid(f"there is no kind {kind!r}")
+
+
+arrays = _Arrays()
+
+
+class Pickle:
+    """Pickles of classes and functions of an allow-list; any other raises Invalid.
+
+    Unpickling calls what the pickle names.  So allow what is harmless whatever its arguments are:
+    a class of data, and not os.system.  codec.NUMPY allows arrays, which are not copied.  The list
+    keeps code out; a pickle that was made up may still ask for much memory.
+
+        values = codec.Pickle([*codec.NUMPY, "app.Gradients"])
+    """
+
+    _MAGIC = b"pickle\0\1"
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        self.allow: FrozenSet[str] = frozenset(allow)
+
+    def encode(self, value: Any) -> bytearray:
+        buffers: List[memoryview] = []
+
+        def keep(one: pickle.PickleBuffer) -> None:
+            buffers.append(one.raw())
+
+        text = pickle.dumps(value, protocol=5, buffer_callback=keep)
+        sizes = struct.pack(f"<Q{len(buffers)}Q", len(buffers), *(one.nbytes for one in buffers))
+        return _join(self._MAGIC, sizes + text, buffers)
+
+    def decode(self, value: Any) -> Any:
+        header, view = _split(self._MAGIC, value)
+        try:
+            count = struct.unpack_from("<Q", header)[0]
+            if count > len(header) // 8:
+                raise Invalid("the value breaks off in its header")
+            sizes = struct.unpack_from(f"<{count}Q", header, 8)
+            buffers, at = [], 0
+            for size in sizes:
+                buffers.append(_buffer(view, at, size))
+                at += _aligned(size)
+            return _Unpickler(self.allow, header[8 * (count + 1) :], buffers).load()
+        except Invalid:
+            raise
+        except Exception as error:  # whatever a broken pickle leads to
+            raise Invalid(f"this is no pickle that is allowed: {error}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, allow: FrozenSet[str], text: bytes, buffers: List[memoryview]) -> None:
+        super().__init__(io.BytesIO(text), buffers=buffers)
+        self._allow = allow
+
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.{name}" not in self._allow:
+            raise Invalid(f"{module}.{name} is not on the allow-list")
+        return super().find_class(module, name)
