@@ -123,7 +123,7 @@ static void pair_open(struct relay *relay, size_t listener)
     pair->near = near;
     pair->far = far;
     pair->is_data = listener == 1;
-    atomic_fetch_add(&relay->dials, listener == 0);
+    atomic_fetch_add(&relay->dials[listener], 1);
     pair->out.bytes = malloc(FLOW_BYTES);
     pair->back.bytes = malloc(FLOW_BYTES);
     if (pair->out.bytes == NULL || pair->back.bytes == NULL) {
@@ -302,7 +302,12 @@ uint64_t relay_carried(struct relay *relay, enum relay_way way)
 
 unsigned relay_dials(struct relay *relay)
 {
-    return atomic_load(&relay->dials);
+    return atomic_load(&relay->dials[0]);
+}
+
+unsigned relay_data_dials(struct relay *relay)
+{
+    return atomic_load(&relay->dials[1]);
 }
 
 bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms)

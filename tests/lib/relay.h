@@ -57,7 +57,7 @@ struct relay {
     atomic_int seen;                        /* the state that the thread has made true */
     atomic_ullong carried[RELAY_WAY_COUNT]; /* bytes of data, so far */
     atomic_ullong limits[RELAY_WAY_COUNT];  /* so many, and no more */
-    atomic_uint dials;                      /* control connections, so far */
+    atomic_uint dials[2];                   /* connections so far: control, data */
     atomic_bool is_over;
     bool has_thread;
     pthread_t thread;
@@ -75,8 +75,9 @@ void relay_retarget(struct relay *relay, const char *control_endpoint, const cha
 void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes);
 bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms);
 uint64_t relay_carried(struct relay *relay, enum relay_way way);
-/* How many control connections were made over it. */
+/* How many connections were made over it, of control and of data. */
 unsigned relay_dials(struct relay *relay);
+unsigned relay_data_dials(struct relay *relay);
 /* Returns when it is so. */
 void relay_set(struct relay *relay, enum relay_state state);
 void relay_fini(struct relay *relay);

@@ -12,13 +12,14 @@
 #
 # Not counted: a mutant that does not compile, and one that gives the same object code with -O2.
 # The test programs run in the order of their nearness, each bounded in time, and the first one that
-# fails ends it: the unit tests that include the file's header, the rest of its module's, the corpus,
-# the simulation with MUTATION_SEEDS seeds (default 300), and for what the simulation does not run,
-# some system tests.  A test that does not end has noticed it, too.
+# fails on it, but passes on the bus as it is, ends it: the unit tests that include the file's header,
+# the rest of its module's, the corpus, the simulation with MUTATION_SEEDS seeds (default 300), and for
+# what the simulation does not run, some system tests.  A test that does not end has noticed it, too.
 #
 # Prints a line for each mutant, and the survivors once more with file:line, old and new text.  FILE
 # gets one line of JSON for each.  The same arguments and sources give the same mutants.  Exit codes:
-# 0 none survived, 1 some did, 77 skipped: no Ninja or python3 here.
+# 0 none survived, 1 some did, 2 a mutant could not be tried,
+# 77 skipped: no Ninja or python3 here.
 set -eu
 
 [ $# -ge 2 ] || {

@@ -43,6 +43,10 @@ PROGRAMS = ("errbusd", "errbusd_failpoints", "errbus", "fedavg", "test_party", "
 Mutant = collections.namedtuple("Mutant", "path line function kind old new source")
 
 
+class CannotRun(Exception):
+    """Nothing can be said of a mutant: no test of it could be made or run."""
+
+
 class Build:
     """The build folder, and the commands by which Ninja makes what is in it."""
 
@@ -50,6 +54,8 @@ class Build:
         self.root, self.folder, self.work = root, folder, work
         self.commands = {}
         self.originals = {}  # object code of what is whole, by file
+        self.standing = {}  # whether a test passes on the bus as it is, by test
+        self.told = set()  # tests that do not, and that were told of
 
     def command(self, target):
         if target not in self.commands:
@@ -184,24 +190,54 @@ def link_programs(build, path):
     return True
 
 
+def link_whole(build, path):
+    """The object code that is whole takes the mutant's place."""
+    shutil.move(f"{build.work}/mutant.o", f"{build.work}/kept.o")
+    shutil.copy(f"{build.folder}/{build.object_of(path)}", f"{build.work}/mutant.o")
+
+
+def stands(build, path, test, seconds):
+    """Whether the test passes on the bus as it is, in the same place, and in the same time.  If it does
+    not, its failure says nothing about a mutant."""
+    if test not in build.standing:
+        link_whole(build, path)
+        try:
+            is_linked = not test.startswith("tests/system_") or link_programs(build, path)
+            build.standing[test] = is_linked and build.link(test, path, f"{build.work}/whole") and \
+                build.run(f"exec {build.work}/whole", seconds, environment_for(build, path, test))[0] == 0
+        finally:
+            shutil.move(f"{build.work}/kept.o", f"{build.work}/mutant.o")
+    return build.standing[test]
+
+
 def notice(build, root, path):
     """What notices the mutant that was compiled, or None."""
-    is_linked = False
+    is_linked, ran = False, 0
     for test, seconds in programs_for(root, path):
         if not os.path.exists(f"{build.folder}/{test}"):
             continue
         if test.startswith("tests/system_") and not is_linked:
             is_linked = link_programs(build, path)
             if not is_linked:
-                return None
+                raise CannotRun(f"{path}: the programs with the mutant cannot be linked")
         if not build.link(test, path, f"{build.work}/mutant"):
             continue
         status, said = build.run(f"exec {build.work}/mutant", seconds, environment_for(build, path, test))
+        if status != 0 and not stands(build, path, test, seconds):
+            if test not in build.told:
+                build.told.add(test)
+                print(f"not used: {test[6:]} fails on the bus as it is", flush=True)
+            if test.startswith("tests/system_"):
+                is_linked = False  # they are whole now
+            continue
+        ran += 1
         if status is None:
             return f"{test[6:]}: it comes to no end"
         if status != 0:
             words = re.search(r"^\[FAIL\] (\S+?::\w+)|test `(\S+?::\w+)` crashed|(seed \d+: .*)", said, re.M)
             return f"{test[6:]}: {next(filter(None, words.groups())) if words else status}"
+    if ran == 0:
+        raise CannotRun(f"{path}: no test that could notice it is built in {build.folder}")
     return None
 
 
@@ -316,4 +352,8 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except CannotRun as why:
+        print(f"random.sh: {why}", file=sys.stderr)
+        sys.exit(2)

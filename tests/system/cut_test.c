@@ -128,6 +128,13 @@ static void expect_bytes(struct bus_sub *sub, const void *value, size_t bytes)
     bus_msg_free(&msg);
 }
 
+/* What was cut comes back by new connections: so many more than before, at least. */
+static void expect_dialled(unsigned control_before, unsigned data_before, unsigned more)
+{
+    cr_expect_geq(relay_dials(&relay), control_before + more, "the control connection was not cut");
+    cr_expect_geq(relay_data_dials(&relay), data_before + more, "the data connection was not cut");
+}
+
 Test(cut, and_mended_goes_on_where_it_was)
 {
     expect_numbers_over(RELAY_CUT);
@@ -146,12 +153,15 @@ Test(cut, does_not_lose_settlements_either)
     struct bus_slot *slots[3] = {must_reserve(alice, "w"), must_reserve(alice, "w"),
                                  must_reserve(alice, "w")};
     must_flush(alice);
+    unsigned dials = relay_dials(&relay);
+    unsigned data_dials = relay_data_dials(&relay);
     relay_set(&relay, RELAY_CUT);
     must_commit(&slots[1], "one");
     fail_slot(&slots[0], "app.zero", "first");
     bus_slot_fail(&slots[2], NULL);
     relay_set(&relay, RELAY_WHOLE);
     must_flush(alice);
+    expect_dialled(dials, data_dials, 1);
     expect_failed(sub, "alice/w", 0, "application");
     expect_value(sub, "alice/w", 1, "one");
     expect_failed(sub, "alice/w", 2, "application");
@@ -168,14 +178,25 @@ Test(cut, towards_a_reader_alone_is_noticed)
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     publish_number(alice, 0);
     expect_number(sub, 0);
+    unsigned data_dials = relay_data_dials(&relay);
     relay_set(&relay, RELAY_DEAF);
     publish_number(alice, 1);
     expect_number(sub, 1);
+    cr_expect_gt(relay_data_dials(&relay), data_dials, "number 1 came over a deaf connection");
     publish_number(alice, 2);
     expect_number(sub, 2);
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
+}
+
+/* Cuts the link when so much was carried as it may carry: so the cut is within a value. */
+static void cut_at_limit(enum relay_way way)
+{
+    cr_assert(relay_await_limit(&relay, way, SOON_MS), "way %d: %llu bytes", (int)way,
+              (unsigned long long)relay_carried(&relay, way));
+    relay_set(&relay, RELAY_CUT);
+    relay_set(&relay, RELAY_WHOLE);
 }
 
 /* In the middle of a value in many chunks, both on its way in and on its way out. */
@@ -191,13 +212,20 @@ Test(cut, goes_on_within_a_large_value)
         value[i] = (uint32_t)i * 2654435761U;
     }
     struct bus_slot *slot = must_reserve(alice, "model");
+    must_flush(alice);
+    unsigned dials = relay_dials(&relay);
+    unsigned data_dials = relay_data_dials(&relay);
+    relay_limit(&relay, RELAY_OUT, bytes / 8);
     expect_code(bus_slot_commit(&slot, value, bytes), BUS_OK);
-    for (int cut = 0; cut < 3; cut++) {
-        relay_set(&relay, RELAY_CUT);
-        relay_set(&relay, RELAY_WHOLE);
-        cr_assert(bus_flush(alice, 50) != BUS_ELOST);
-    }
+    cut_at_limit(RELAY_OUT);
+    relay_limit(&relay, RELAY_OUT, bytes / 8);
+    cut_at_limit(RELAY_OUT);
+    relay_limit(&relay, RELAY_BACK, bytes / 8);
+    relay_limit(&relay, RELAY_OUT, UINT32_MAX);
+    cut_at_limit(RELAY_BACK);
+    relay_limit(&relay, RELAY_BACK, UINT32_MAX);
     expect_bytes(sub, value, bytes);
+    expect_dialled(dials, data_dials, 3);
     free(value);
     bus_sub_close(&sub);
     must_close(&alice);
@@ -293,13 +321,14 @@ Test(cut, does_not_end_what_the_command_line_prints)
 {
     struct process sub;
     struct bus *alice = open_far("alice", 600000, 600000, NULL);
-    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     const char *const argv[] = {"errbus", "sub",     "-s", relay.control_endpoint,
                                 "-p",     "bob",     "-C", "6",
                                 "-v",     "alice/w", NULL};
     const char *line = NULL;
     char value[32];
     cr_assert(process_start(&sub, argv, NULL));
+    unsigned dials = relay_dials(&relay);
+    unsigned data_dials = relay_data_dials(&relay);
     for (int i = 0; i < 6; i++) {
         must_publish(alice, "w", "%d", i);
         snprintf(value, sizeof value, "alice/w %d %d", i, i);
@@ -310,8 +339,8 @@ Test(cut, does_not_end_what_the_command_line_prints)
     }
     cr_expect_eq(process_wait(&sub, SOON_MS), 0);
     cr_expect_str_eq(process_complained(&sub), "");
+    expect_dialled(dials, data_dials, 5); /* each value but the first came after another cut */
     process_fini(&sub);
-    bus_tap_close(&tap);
     must_close(&alice);
 }
 
@@ -382,7 +411,7 @@ static void *open_late(void *arg)
 }
 
 /* The first greetings are heard, and their answers take longer than alice waits for them. */
-Test(cut, does_not_make_two_lives_of_one_that_is_welcomed_late)
+Test(cut, does_not_make_two_incarnations_of_one_that_is_welcomed_late)
 {
     const int64_t start_ms = test_now_ms();
     struct bus *alice = NULL;

@@ -580,7 +580,7 @@ Test(core, does_not_blame_parties_for_the_time_it_stood_still_itself)
     EXPECT("1 < echo\n");
 }
 
-Test(core, puts_an_end_between_two_lives)
+Test(core, puts_an_end_between_two_incarnations)
 {
     join(1);
     join(2);
