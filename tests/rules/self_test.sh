@@ -507,10 +507,10 @@ room lifecycle/session 'int ending(void); int session(void) { return ending(); }
 # shellcheck disable=SC2086
 passes layers $objects
 room record/courier 'int ending(void); int courier(void) { return ending(); }'
-finds_layers 'record/courier (layer 4) calls ending() of broker/core/lifecycle/ending (layer 8)'
+finds_layers 'record/courier (layer 4) calls ending() of broker/core/lifecycle/ending (layer 10)'
 room replay/replay 'int replay(void) { return 1; }'
 room step/core 'int replay(void); int core(void) { return replay(); }'
-finds_layers 'step/core (layer 10) calls replay() of broker/core/replay/replay (layer 10)'
+finds_layers 'step/core (layer 14) calls replay() of broker/core/replay/replay (layer 14)'
 mkdir -p "$tree/broker/core/record"
 plant broker/core/record/tell.h '#include "broker/core/streams/sub.h"'
 finds_layers 'record/tell.h (layer 4) includes broker/core/streams/sub.h (layer 5)'

@@ -494,3 +494,31 @@ void sub_drain(struct core *core, struct session *session, uint32_t number)
     if (sub != NULL && sub_is_member(sub))
         group_drain(core, sub);
 }
+
+/* ---- what is owed ---------------------------------------------------------------------------- */
+
+bool route_is_unread(const struct route *route)
+{
+    return route_floor(route) < route->topic->slots.next_seq;
+}
+
+/* Whether a durable name has not acknowledged all, or a group has not done all. */
+static bool sub_is_owed(const struct sub *sub)
+{
+    if (sub->name.bytes == 0 || sub->is_expired)
+        return false;
+    if (sub_is_place(sub))
+        return group_undone(sub->group) > 0;
+    LIST_EACH(link, &sub->routes)
+        if (route_is_unread(LIST_OWNER(link, struct route, sub_link)))
+            return true;
+    return false;
+}
+
+const struct sub *job_find_owed(const struct job *job)
+{
+    LIST_EACH(link, &job->sub_list)
+        if (sub_is_owed(LIST_OWNER(link, struct sub, job_link)))
+            return LIST_OWNER(link, struct sub, job_link);
+    return NULL;
+}

@@ -33,4 +33,9 @@ bool sub_attach(struct core *core, struct session *session, struct sub *sub,
                 const struct sub_terms *terms);
 void sub_free(struct core *core, struct sub *sub);
 
+/* Whether it has not acknowledged all slots that are there. */
+bool route_is_unread(const struct route *route);
+/* A durable name that has not acknowledged all, or a group that has not done all; or NULL. */
+const struct sub *job_find_owed(const struct job *job);
+
 #endif

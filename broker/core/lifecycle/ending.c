@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* ending.c -- how an incarnation ends: who learns of it, in one step. */
+/* ending.c -- how an incarnation ends: who learns of it, in one step.
+ *
+ * This file and six others call each other in a circle, because one end leads to another in the
+ * same step:
+ *
+ *   ending.c      drops the session; a LEAVE or a failure that is parked in it comes first
+ *   parked.c      a LEAVE or a failure that waited for its data ends the incarnation
+ *   membership.c  a member that is lost may end the job, and the end of a job ends its members
+ *   liveness.c    silence, a closed connection or a violation ends the incarnation; while a party
+ *                 is heard, what is parked goes on
+ *   session.c     a session that is made arms its timer; one that is dropped frees what is parked
+ *                 and what it said late
+ *   late.c        a party that is heard after the verdict has outlived its session, until its time
+ *                 is over
+ *   guard.c       the program of a guard ends without its incarnation, as parked.c is told */
 #include "broker/core/lifecycle/ending.h"
 
 #include "broker/core/groups/group.h"
-#include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/parked.h"
@@ -144,7 +157,7 @@ void session_lose(struct core *core, struct session *session, const char *type, 
     text_add(&text, " lost: ");
     text_add(&text, why);
     if (type != ERROR_TYPE_REPLACED) {
-        int64_t had_ns = is_silence ? session->lost_after_ns : guard_grace_ns(session);
+        int64_t had_ns = is_silence ? session->lost_after_ns : session_grace_ns(session);
         int64_t since_ns = is_silence ? session->heard_ns : session->closed_ns;
         if (session_window_ns(core, session) > since_ns + had_ns)
             had_ns = core->options.resume_ms * MS_NS;

@@ -19,13 +19,6 @@
 #include "broker/core/record/text.h"
 #include "broker/core/settling/settle.h"
 
-int64_t guard_grace_ns(const struct session *session)
-{
-    const struct session *guard = session->party != NULL ? session->party->guard : NULL;
-    return guard != NULL && guard->grace_ns > session->grace_ns ? guard->grace_ns
-                                                                : session->grace_ns;
-}
-
 void guard_begin_program(struct core *core, struct party *party, struct session *session)
 {
     party->session = session;

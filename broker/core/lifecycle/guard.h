@@ -9,8 +9,6 @@
 void guard_begin_program(struct core *core, struct party *party, struct session *session);
 /* The session of the program ends; the incarnation goes on.  code is for its client. */
 void guard_end_program(struct core *core, struct party *party, enum wire_code code);
-/* The grace of a session: at least that of its guard. */
-int64_t guard_grace_ns(const struct session *session);
 /* The error of open slots that a leaving party owes. */
 struct failure *party_left_failure(struct core *core, struct party *party);
 

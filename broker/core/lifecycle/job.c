@@ -4,8 +4,6 @@
 
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/judgement.h"
-#include "broker/core/lifecycle/membership.h"
-#include "broker/core/lifecycle/run.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -98,12 +96,6 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
     return job;
 }
 
-struct job *job_known(const struct core *core, struct span name)
-{
-    uint32_t id;
-    return name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
-}
-
 struct job *job_get(struct core *core, struct span name)
 {
     struct job *job = job_known(core, name);
@@ -178,11 +170,17 @@ bool job_drop_unused(struct core *core, struct job *job)
     return true;
 }
 
+/* Whether it waits for a time of its own, and not only for parties. */
+static bool is_timed(const struct job *job)
+{
+    return job->state == JOB_SHORT || job->state == JOB_FAILING || job->state == JOB_PAUSING;
+}
+
 void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count > 0)
         return;
-    if (job_is_timed(job) || run_owes(job)) {
+    if (is_timed(job) || job_find_owed(job) != NULL) {
         job_keep(core, job); /* it ends, or goes on, by itself; or a reader may come back */
         return;
     }

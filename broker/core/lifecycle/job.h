@@ -5,8 +5,6 @@
 
 #include "broker/core/model.h"
 
-/* The job of this name, or NULL. */
-struct job *job_known(const struct core *core, struct span name);
 /* ... made if it is new; NULL: no room. */
 struct job *job_get(struct core *core, struct span name);
 /* id 0: any.  NULL: no memory. */

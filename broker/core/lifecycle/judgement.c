@@ -14,16 +14,16 @@
  * final verdict. */
 #include "broker/core/lifecycle/judgement.h"
 
-#include "broker/core/lifecycle/job.h"
-#include "broker/core/lifecycle/membership.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
+#include "broker/core/tables/roster.h"
 #include "broker/core/tables/timers.h"
 #include "broker/core/tables/verdict.h"
 
@@ -584,6 +584,15 @@ static int64_t session_doubt_ns(const struct session *session)
     return session != NULL ? session->lost_after_ns + session->grace_ns : 0;
 }
 
+static void count_members(const struct job *job, struct verdict_job *out)
+{
+    out->remaining = roster_present(&job->roster) + job->roster.waiting_count;
+    out->remaining_min = job->spec.min;
+    out->awaits_spares =
+        job->state == JOB_GATHERING || job->state == JOB_SHORT || job->state == JOB_PAUSING;
+    out->is_called_off = job->is_called_off;
+}
+
 /* Counts the parties.  The windows are as long as the slowest party may take to report. */
 static void count_parties(struct job *job, struct verdict_job *out)
 {
@@ -602,7 +611,7 @@ static void count_parties(struct job *job, struct verdict_job *out)
             longest_ns = session_doubt_ns(party->guard);
     }
     if (job->state != JOB_FREE)
-        job_count(job, out);
+        count_members(job, out);
     verdict_set_windows(&job->judgement.verdict, job->spec.settle_ms * MS_NS, longest_ns);
 }
 
@@ -635,12 +644,19 @@ static void judgement_look(struct core *core, struct job *job)
     judgement_arm(core, judgement);
 }
 
+/* Not in this step: the messages of the verdict point to what the next attempt forgets. */
+void judge_conclude_soon(struct core *core, struct job *job)
+{
+    timers_set(&core->timers, &job->window, core_clock(core));
+}
+
 static void judge(struct core *core, struct job *job)
 {
     const struct judgement *judgement = &job->judgement;
     judgement_look(core, job);
     if (job->state == JOB_FAILING && (judgement->is_final || !judgement->is_said))
-        job_conclude_soon(core, job); /* no verdict was given: there was no memory for any error */
+        judge_conclude_soon(core,
+                            job); /* no verdict was given: there was no memory for any error */
 }
 
 void judge_all(struct core *core)

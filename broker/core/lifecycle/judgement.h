@@ -21,6 +21,8 @@ void judge_joined(struct core *core, struct job *job);
 /* Forgets all errors and the verdict; later errors begin a new judgement. */
 void judge_anew(struct core *core, struct job *job);
 void judge_all(struct core *core); /* at the end of a step */
+/* The verdict of a created job is final: another attempt, or the end, follows. */
+void judge_conclude_soon(struct core *core, struct job *job);
 /* A party is back on another connection, and may have missed the verdict. */
 void judge_tell_again(struct core *core, struct session *session);
 void judge_asked(struct core *core, struct session *session, const struct msg_verdict_ask *msg);

@@ -4,7 +4,6 @@
 
 #include "broker/core/lifecycle/barrier.h"
 #include "broker/core/lifecycle/ending.h"
-#include "broker/core/lifecycle/guard.h"
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/parked.h"
@@ -49,7 +48,8 @@ static int64_t silence_end_ns(const struct core *core, const struct session *ses
 /* When a session is lost whose connection closed. */
 static int64_t grace_end_ns(const struct core *core, const struct session *session)
 {
-    return later_ns(session->closed_ns + guard_grace_ns(session), session_window_ns(core, session));
+    return later_ns(session->closed_ns + session_grace_ns(session),
+                    session_window_ns(core, session));
 }
 
 void session_arm(struct core *core, struct session *session)

@@ -106,12 +106,6 @@ static void set_window(struct core *core, struct job *job, int64_t window_ms)
         timers_set(&core->timers, &job->window, core_clock(core) + window_ms * MS_NS);
 }
 
-/* Whether it is waiting for a time of its own, and not only for parties. */
-bool job_is_timed(const struct job *job)
-{
-    return job->state == JOB_SHORT || job->state == JOB_FAILING || job->state == JOB_PAUSING;
-}
-
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
 static struct party *member_at(const struct core *core, const struct job *job, uint32_t rank)
@@ -292,12 +286,6 @@ static void give_up(struct core *core, struct job *job, struct failure *root)
     job_end_sessions(core, job, over);
     failure_unref(core, over);
     tell_job(core, job, EVENT_JOB_FAILED, job->attempt, "", job->failure);
-}
-
-/* Not in this step: the messages of the verdict point to what the next attempt forgets. */
-void job_conclude_soon(struct core *core, struct job *job)
-{
-    timers_set(&core->timers, &job->window, core_clock(core));
 }
 
 /* Its verdict is final: another attempt, or the end. */
@@ -495,15 +483,6 @@ void job_deadline_passed(struct core *core, struct job *job)
     break_off_for(core, job, failure);
     if (was_failing) /* no move has said it */
         note_job_moved(core, job);
-}
-
-void job_count(const struct job *job, struct verdict_job *out)
-{
-    out->remaining = roster_present(&job->roster) + job->roster.waiting_count;
-    out->remaining_min = job->spec.min;
-    out->awaits_spares =
-        job->state == JOB_GATHERING || job->state == JOB_SHORT || job->state == JOB_PAUSING;
-    out->is_called_off = job->is_called_off;
 }
 
 struct failure *job_ending(struct core *core, struct job *job)
@@ -809,7 +788,7 @@ void job_resume(struct core *core, struct job *job)
     int64_t left_ns = job->due_wall_ns - core->wall_ns;
     job->over_ns = core_clock(core);
     if (job->state == JOB_FAILING && job->judgement.is_final)
-        job_conclude_soon(core, job);
+        judge_conclude_soon(core, job);
     else if (job->state == JOB_FAILING)
         judge_look(core, job);
     if (job->state == JOB_SHORT)

@@ -29,14 +29,9 @@ void jobs_settle(struct core *core); /* at the end of a step: what follows from 
 void job_window_over(struct core *core, struct job *job);
 void job_join_over(struct core *core, struct job *job);
 void job_deadline_passed(struct core *core, struct job *job);
-bool job_is_timed(const struct job *job);
 void job_resume(struct core *core, struct job *job); /* at the end of a replay */
-/* For its verdict: whether it can go on. */
-void job_count(const struct job *job, struct verdict_job *out);
 /* What takes the place of what its parties still owe; one reference for the caller. */
 struct failure *job_ending(struct core *core, struct job *job);
-/* Its verdict is final: another attempt, or the end, follows. */
-void job_conclude_soon(struct core *core, struct job *job);
 /* All sessions of its parties end with this error, also of parties that are not over. */
 void job_end_sessions(struct core *core, struct job *job, struct failure *failure);
 /* Whether all parties of a job that is over are gone, and for so long that none comes late. */

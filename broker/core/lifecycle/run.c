@@ -8,6 +8,7 @@
 #include "broker/core/lifecycle/run.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -25,11 +26,6 @@
 
 /* ---- what holds a run ------------------------------------------------------------------------ */
 
-static bool is_unread(const struct route *route)
-{
-    return route_floor(route) < route->topic->slots.next_seq;
-}
-
 /* A reader that holds no run has got all that there was for it. */
 static bool is_up_to_date(const struct session *session)
 {
@@ -38,7 +34,7 @@ static bool is_up_to_date(const struct session *session)
         if (!list_is_empty(&sub->endings))
             return false;
         LIST_EACH(link, &sub->routes)
-            if (is_unread(LIST_OWNER(link, struct route, sub_link)))
+            if (route_is_unread(LIST_OWNER(link, struct route, sub_link)))
                 return false;
     }
     return true;
@@ -65,35 +61,9 @@ static bool is_anybody_there(const struct job *job)
     return false;
 }
 
-/* Whether a durable name has not acknowledged all, or a group has not done all. */
-static bool sub_is_owed(const struct sub *sub)
-{
-    if (sub->name.bytes == 0 || sub->is_expired)
-        return false;
-    if (sub_is_place(sub))
-        return group_undone(sub->group) > 0;
-    LIST_EACH(link, &sub->routes)
-        if (is_unread(LIST_OWNER(link, struct route, sub_link)))
-            return true;
-    return false;
-}
-
-static const struct sub *find_owed(const struct job *job)
-{
-    LIST_EACH(link, &job->sub_list)
-        if (sub_is_owed(LIST_OWNER(link, struct sub, job_link)))
-            return LIST_OWNER(link, struct sub, job_link);
-    return NULL;
-}
-
-bool run_owes(const struct job *job)
-{
-    return find_owed(job) != NULL;
-}
-
 static bool is_at_rest(const struct job *job)
 {
-    return !is_anybody_there(job) && !run_owes(job);
+    return !is_anybody_there(job) && job_find_owed(job) == NULL;
 }
 
 /* ---- whether the next one begins ------------------------------------------------------------- */
@@ -116,7 +86,7 @@ static bool is_gathering(const struct core *core, const struct job *job)
         if (party->run_rule != RUN_AS_FOUND && is_there(party))
             return false;
     }
-    return !run_owes(job);
+    return job_find_owed(job) == NULL;
 }
 
 void run_add_parties(const struct job *job, struct text *text)
@@ -138,7 +108,7 @@ void run_add_parties(const struct job *job, struct text *text)
 
 static void say_held(const struct job *job, struct text *text)
 {
-    const struct sub *owed = find_owed(job);
+    const struct sub *owed = job_find_owed(job);
     text_init(text);
     text_add(text, "run ");
     text_add_number(text, job->attempt);

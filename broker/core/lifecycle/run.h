@@ -6,13 +6,6 @@
 #include "broker/core/model.h"
 #include "broker/core/record/text.h"
 
-enum run_rule {               /* HELLO.run_rule: whether a party begins the next run */
-                RUN_AS_FOUND, /* if its last incarnation ended well, and the run is over */
-                RUN_CONTINUE, /* never */
-                RUN_FOLLOW,   /* never; and a run may end while it is there */
-                RUN_NEXT,     /* always */
-};
-
 enum run_choice {
     RUN_SAME,   /* the party joins the run that is under way */
     RUN_BEGINS, /* the next run begins with it */
@@ -29,8 +22,6 @@ void run_begin(struct core *core, struct party *party, const struct msg_hello *h
 /* Whether a job that was cancelled may have another run: its parties are gone, and nobody of them
  * can come late any more. */
 bool run_is_free_again(const struct core *core, const struct job *job);
-/* Whether durable names or groups of the job have not got what they are owed. */
-bool run_owes(const struct job *job);
 /* An incarnation of the party begins: it is part of this run. */
 void run_take_part(struct party *party, uint32_t incarnation);
 /* The names of the parties that have a session, as many as a sentence bears. */

@@ -8,7 +8,6 @@
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/parked.h"
-#include "broker/core/lifecycle/run.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
@@ -20,6 +19,13 @@
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/timers.h"
+
+int64_t session_grace_ns(const struct session *session)
+{
+    const struct session *guard = session->party != NULL ? session->party->guard : NULL;
+    return guard != NULL && guard->grace_ns > session->grace_ns ? guard->grace_ns
+                                                                : session->grace_ns;
+}
 
 struct session *session_of_conn(struct core *core, conn_id conn)
 {

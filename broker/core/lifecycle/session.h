@@ -23,6 +23,8 @@ uint64_t session_free_token(const struct core *core);
 struct session *session_make(struct core *core, struct job *job, const struct session_terms *terms);
 /* Frees the session; what hangs on it is detached or freed, its connections are closed. */
 void session_drop(struct core *core, struct session *session);
+/* How long it may be away: at least as long as its guard. */
+int64_t session_grace_ns(const struct session *session);
 /* The state of the party, or of its connection: "grace", "suspect". */
 const char *session_state_name(const struct party *party);
 /* Closes one connection of a session and sets it to 0. */

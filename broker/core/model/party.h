@@ -21,6 +21,13 @@ struct party_end {
     struct failure *failure; /* a reference: the newest of theirs; NULL: all ended well */
 };
 
+enum run_rule {               /* HELLO.run_rule: whether a party begins the next run */
+                RUN_AS_FOUND, /* if its last incarnation ended well, and the run is over */
+                RUN_CONTINUE, /* never */
+                RUN_FOLLOW,   /* never; and a run may end while it is there */
+                RUN_NEXT,     /* always */
+};
+
 struct party {
     uint32_t id;
     struct span name; /* owned */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* names.c -- the parties of a job, found or made by name; names with a meaning of their own. */
+/* names.c -- finds jobs and parties by name, and makes parties; names with a
+ * meaning of their own. */
 #include "broker/core/streams/names.h"
 
 #include "broker/core/record/failure.h"
@@ -19,6 +20,12 @@ bool name_is_replies(struct span topic)
     size_t bytes = sizeof replies_level - 1;
     return topic.bytes == party.bytes + 1 + bytes &&
            memcmp((const char *)topic.data + party.bytes + 1, replies_level, bytes) == 0;
+}
+
+struct job *job_known(const struct core *core, struct span name)
+{
+    uint32_t id;
+    return name_map_get(&core->job_names, name, &id) ? pool_find(&core->jobs, id) : NULL;
 }
 
 void party_keep_end(struct core *core, struct party *party)

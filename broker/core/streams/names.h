@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* names.h -- the parties of a job, found or made by name; names with a meaning of their own. */
+/* names.h -- finds jobs and parties by name, and makes parties; names with a
+ * meaning of their own. */
 #ifndef CORE_STREAMS_NAMES_H
 #define CORE_STREAMS_NAMES_H
 
@@ -10,6 +11,8 @@
 
 /* Whether a topic is "PARTY/_replies": its slots are replies to requests. */
 bool name_is_replies(struct span topic);
+/* The job of this name, or NULL. */
+struct job *job_known(const struct core *core, struct span name);
 /* The party of this name, made if it is new; NULL: no room. */
 struct party *party_get(struct core *core, struct job *job, struct span name);
 /* id 0: any.  NULL: no memory. */
