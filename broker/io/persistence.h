@@ -2,8 +2,7 @@
 /* persistence.h -- between the port and the journal: writes what a step decided, and holds output
  * back until it is kept.
  *
- * How long a part waits depends on what it is (core_port.h) and on the durability that was asked
- * for:
+ * What a part waits for depends on its kind (core_port.h) and on the durability of the broker:
  *
  *                      memory     process              disk
  *   outcomes         at once    in the log           in the log
@@ -36,75 +35,75 @@ struct persistence {
     char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */
     char sentence[PERSISTENCE_SENTENCE_BYTES];
     enum journal_state told; /* the state that persistence_has_changed() told last */
-    uint64_t mark_ticket;    /* once it is kept, so are the first mark_steps of the core; 0: none */
+    uint64_t mark_ticket;    /* when it is logged, so are the core's first mark_steps; 0: none */
     uint64_t mark_steps;
     uint64_t given_bytes;       /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
-    int64_t due_ns;             /* the next one, though few bytes came behind it */
+    int64_t due_ns;             /* of the next checkpoint, even if few bytes came since */
     int64_t now_ns;             /* of the last persistence_hear() */
-    uint64_t checkpoint_ticket; /* once that is logged, it is whole and what it frees is gone */
-    uint64_t needed_from;       /* when it was made: the oldest payload that was wanted, */
-    uint64_t first_end;         /* ... and where the oldest file ended that it had to let go */
-    uint64_t snapshot_bytes;    /* of a checkpoint, when it was made or measured, */
-    uint64_t noted_bytes;       /* ... and of facts since then */
-    uint64_t measured_steps;    /* the port's, then */
-    int64_t measure_ns;         /* and not again before this */
-    bool is_moved;              /* what was in the way of the next one is written anew */
-    uint64_t moved_from;        /* ... and stood here and behind; UINT64_MAX: nothing is moved */
-    bool has_to_trim;           /* what the last one does not need is still to go, */
-    int64_t trim_ns;            /* ... no later than this; INT64_MAX: it is not whole yet */
-    uint64_t trimmed_below;     /* up to where the last trim that was given goes */
+    uint64_t checkpoint_ticket; /* when it is logged, the last checkpoint is whole */
+    uint64_t needed_from;       /* the oldest payload that was wanted at the last checkpoint */
+    uint64_t first_end;         /* where the oldest file ended that it had to free */
+    uint64_t snapshot_bytes;    /* of a checkpoint, when it was last made or measured */
+    uint64_t noted_bytes;       /* of facts since then */
+    uint64_t measured_steps;    /* steps of the port at that time */
+    int64_t measure_ns;         /* not measured again before this time */
+    bool is_moved;              /* old values that keep files from being freed are written again */
+    uint64_t moved_from;        /* the first place where such values were; UINT64_MAX: none */
+    bool has_to_trim;           /* what the last checkpoint made needless is still there */
+    int64_t trim_ns;            /* it goes by this time; INT64_MAX: the checkpoint is not whole */
+    uint64_t trimmed_below;     /* the position of the last trim */
 };
 
-/* A checkpoint is made when so many bytes, and so many times its size, came behind the last one.
- * Where they come fast it has its time from that one, but for so many times as many bytes: nothing
- * else is let in while one is made.  On a full disk, as soon as it lets a segment go: that is where
- * room comes from. */
+/* A checkpoint is due when at least ..._BYTES, and ..._TIMES the size of the last one, came behind
+ * that one.  Nothing else is let in while a checkpoint is made.  So where bytes come fast, ..._MS
+ * must pass between two, unless ..._HURRY_TIMES as many bytes came.  On a full disk one is made as
+ * soon as it frees a segment. */
 #define PERSISTENCE_CHECKPOINT_BYTES (UINT64_C(64) * 1024 * 1024)
 enum {
     PERSISTENCE_CHECKPOINT_TIMES = 4,
     PERSISTENCE_CHECKPOINT_MS = 250,
     PERSISTENCE_HURRY_TIMES = 4
 };
-/* What lies before it goes not at once, but when so many bytes came behind it, or after so long: by
- * then most values that were on their way have arrived, and need no file of before any more.  On a
- * full disk, at once. */
+/* What lies before a checkpoint goes when so many bytes came behind the checkpoint, or after so
+ * long.  By then most values that were on their way have arrived, and need no older file.  On a
+ * full disk it goes at once. */
 #define PERSISTENCE_TRIM_BYTES (PERSISTENCE_CHECKPOINT_BYTES / 4)
 enum { PERSISTENCE_TRIM_MS = 100 };
-/* Before it, old values that hold much of the journal are written anew: as many as may wait at
- * once, and none of what came last, most of which will be gone with the next one. */
+/* Before a checkpoint, old values that keep many files of the journal are written again: as many as
+ * may wait at once.  The newest ones are left, because most of them will be gone by the next
+ * checkpoint. */
 #define PERSISTENCE_MOVE_BYTES JOURNAL_THREAD_WAITING_BYTES
 #define PERSISTENCE_RECENT_BYTES (2 * PERSISTENCE_CHECKPOINT_BYTES)
 
 /* The reserve for a full disk, in sizes of a checkpoint: one for itself, one for what comes until
  * the next, two for errors. */
 enum { PERSISTENCE_ASIDE_TIMES = 4 };
-/* On a full disk room is kept for two of the checkpoints that let old files go, and a fourth of
- * what is set aside for what leads there: acknowledgements, and what the broker itself must
- * decide. */
+/* On a full disk, room is kept for two checkpoints that free old files.  A fourth of what is set
+ * aside is for what leads to them: acknowledgements, and what the broker itself must decide. */
 enum { PERSISTENCE_WAY_OUT_SHARES = 4 };
-/* What that checkpoint takes is measured no more often: it costs as much as to make it, 0.1 s with
- * a million slots pending. */
+/* The size of such a checkpoint is measured no more often: it costs as much as to make it, 0.1 s
+ * with a million slots pending. */
 enum { PERSISTENCE_MEASURE_MS = 1000 };
-/* A disk that is well may be full by the time at which what waits is written.  So a checkpoint has
- * half of what is set aside, values that wait have a fourth, all else an eighth: it finds room. */
+/* A disk that has room may be full when what waits is written.  So of what is set aside, half is
+ * for a checkpoint, a fourth for values that wait, and an eighth for all else. */
 enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
 
 /* Keeps nothing until persistence_start(). */
 void persistence_init(struct persistence *persistence, struct memory *memory);
-/* Takes the journal over, which is at this place and was replayed into the port; false: it is the
- * caller's still, and complaint, of JOURNAL_COMPLAINT_BYTES, says why. */
+/* Takes over the journal at this place, which was replayed into the port.  false: it is still the
+ * caller's, and complaint, of JOURNAL_COMPLAINT_BYTES, says why. */
 bool persistence_start(struct persistence *persistence, const char *where, struct journal **journal,
                        enum durability durability, struct core_port *port, char *complaint);
 /* Writes what waits and closes the journal; what is held back is dropped. */
 void persistence_fini(struct persistence *persistence);
 
-/* Lets the port keep no more than so many bytes of values in memory: what is beyond is read back by
- * the thread that sends it, which waits for no sync.  And lets a status tell of the journal.
- * Before that is replayed. */
+/* To be called before the replay.  The port keeps at most so many bytes of values in memory; the
+ * thread that sends the others reads them back, and waits for no sync.  A status tells of the
+ * journal from here on. */
 void persistence_lend(struct persistence *persistence, struct core_port *port,
                       uint64_t memory_bytes);
-/* What the port's last call decided is on its way.  Before core_port_out(). */
+/* Gives the journal thread what the port's last call decided.  Before core_port_out(). */
 void persistence_give(struct persistence *persistence, struct core_port *port);
 /* Whether this part must wait: then it is taken over, and comes by persistence_next(). */
 bool persistence_holds(struct persistence *persistence, struct core_port_out *out);
@@ -112,16 +111,16 @@ bool persistence_holds(struct persistence *persistence, struct core_port_out *ou
 bool persistence_next(struct persistence *persistence, struct held *out_held);
 /* Hears what the journal thread has to tell.  Between two steps. */
 void persistence_hear(struct persistence *persistence, struct core_port *port, int64_t now_ns);
-/* By when persistence_hear() is to be called though the journal thread may have nothing to tell;
- * INT64_MAX: it need not be. */
+/* persistence_hear() must be called by then, also without news from the journal thread; INT64_MAX:
+ * it need not be. */
 int64_t persistence_deadline_ns(const struct persistence *persistence,
                                 const struct core_port *port);
 /* Whether more values may be let in: the journal keeps up, has room, and no checkpoint is due. */
 bool persistence_has_room(const struct persistence *persistence);
-/* Whether so much was decided since the last checkpoint that the next one is made before anything
- * else is let in, control too: while it finds its place in what is set aside. */
+/* Whether so much was decided since the last checkpoint that the next one must be made first,
+ * before even control messages are let in.  It still fits into what is set aside. */
 bool persistence_is_growing(const struct persistence *persistence);
-/* Whether there is no room because the disk is full: it may last. */
+/* Whether there is no room because the disk is full.  That may last. */
 bool persistence_is_full(const struct persistence *persistence);
 /* Whether little is left of what is set aside on a full disk, or much waits to be written. */
 bool persistence_is_short(const struct persistence *persistence);
@@ -132,10 +131,10 @@ enum journal_state persistence_state(const struct persistence *persistence);
 const char *persistence_complaint(const struct persistence *persistence);
 /* What its state means for what comes, and why; UTF-8, and stands until the next call. */
 const char *persistence_sentence(struct persistence *persistence);
-/* Goes on towards a checkpoint if one is due: what is in its way is written anew, then it is made.
+/* If a checkpoint is due: writes old values again that keep files from being freed, then makes it.
  */
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port);
-/* Whether nothing waits to be said. */
+/* Whether no output is held back. */
 bool persistence_is_quiet(const struct persistence *persistence);
 int persistence_fd(
     const struct persistence *persistence); /* readable: persistence_hear(); -1: nothing is kept */

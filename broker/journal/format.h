@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* format.h -- the bytes of the journal: segments and records, format 1.
  *
- * A journal is a sequence of bytes, its records one behind the other; a position is a place in it.
- * It lies in segments, files that each begin with a head and are named by their first position, so
- * that a position tells file and place, and no index is needed.  All numbers are little endian.
+ * A journal is a sequence of bytes, with its records one behind the other.  A position is a place
+ * in this sequence.  Segments hold the sequence: files that begin with a head, each named by its
+ * first position.  So a position tells file and place without an index.  Numbers are little endian.
  *
  * Head of a segment, FORMAT_SEGMENT_BYTES:
  *     0  "errbusJ\n"
@@ -11,12 +11,13 @@
  *    12  crc32c            u32   of the whole head, with this field 0
  *    16  journal           u64   random, the same in all segments of one journal
  *    24  first position    u64
- *    32  trimmed           u64   what lies below was given up when the segment was made
- *    40  journal, again    u64   so that a head with one flaw still tells whose records follow
- *    48  bytes             u64   of the file, all of which it had before it got its name; and
- *                                FORMAT_REUSED, if what stands behind its end may be anything
- *    56  unsynced          u64   how far before its first position the journal was on the disk when
- *                                it was made; 0: the segment was on the disk before its name
+ *    32  trimmed           u64   when the segment was made, records below had been given up
+ *    40  journal, again    u64   a head with one damaged field still tells whose records follow
+ *    48  bytes             u64   of the file, which had its full size before it got its name; with
+ *                                FORMAT_REUSED, if old bytes may stand behind the last record
+ *    56  unsynced          u64   bytes before the first position that were not yet on the disk when
+ *                                the segment was made; 0: the segment was on the disk before its
+ *                                name
  *
  * Record, FORMAT_RECORD_BYTES and the body, filled up with zeros to a multiple of 8:
  *     0  crc of the head   u32   of journal, position, and what follows in the head
@@ -24,15 +25,18 @@
  *     8  bytes             u32   of the body
  *    12  kind              u16   0 is none; from FORMAT_KIND_OWN on: the journal's own
  *    14  marks             u16   FORMAT_MARK_...
- *    16  batch             u32   of one attempt to append; a later one is greater, modulo 2^32
- *    20  unsynced          u32   how far before this record the journal was on the disk when it was
- *                                written, in units of 8
+ *    16  batch             u32   number of the attempt to append; it grows, modulo 2^32
+ *    20  unsynced          u32   bytes before this record that were not yet on the disk when the
+ *                                record was written, in units of 8
  *
- * What each field is for: the position in the crc keeps a record of a reused block, or one that was
- * moved, from passing; the journal in it one of another journal.  A batch is whole when its last
- * record says so.  Its number tells what is left of an attempt that failed from what came after.
- * `unsynced` tells a torn tail from damage: a record that says of an earlier place "this was on the
- * disk" stands behind damage; otherwise what is missing was never promised. */
+ * The crc covers the position, so a record in a reused or moved block does not pass.  It covers the
+ * number of the journal, so a record of another journal does not pass.
+ *
+ * A batch is whole when its last record says so.  The batch number tells the rest of a failed
+ * attempt from the attempt that followed.
+ *
+ * `unsynced` tells damage from a tail that a crash left half written.  If a later record says that
+ * the missing place was on the disk, the place is damaged.  Otherwise nobody was promised it. */
 #ifndef JOURNAL_FORMAT_H
 #define JOURNAL_FORMAT_H
 
@@ -55,9 +59,9 @@
 
 #define FORMAT_KIND_OWN 0xff00       /* and above */
 #define FORMAT_KIND_LOST 0xff00      /* what stood here is lost; written by a repair */
-#define FORMAT_KIND_TRIM 0xff01      /* body: u64, what lies below is given up */
+#define FORMAT_KIND_TRIM 0xff01      /* body: u64, a position; records below are given up */
 #define FORMAT_KIND_SEAL 0xff02      /* the last record of its segment: another one follows */
-#define FORMAT_KIND_LAZY_SEAL 0xff03 /* the same, when nothing said that it is on the disk */
+#define FORMAT_KIND_LAZY_SEAL 0xff03 /* the same, of a segment that may not be on the disk */
 
 struct segment_head {
     uint32_t version;
@@ -70,7 +74,7 @@ struct segment_head {
 };
 enum segment_verdict { SEGMENT_GOOD, SEGMENT_BAD, SEGMENT_NEWER };
 void segment_head_write(const struct segment_head *head, uint8_t *out);
-/* SEGMENT_NEWER: out_head->version alone is told.  SEGMENT_BAD: whatever stands there is told. */
+/* SEGMENT_NEWER: only out_head->version is set.  SEGMENT_BAD: the fields are what stands there. */
 enum segment_verdict segment_head_read(const uint8_t *bytes, struct segment_head *out_head);
 
 /* 20 digits and the suffix. */
@@ -90,7 +94,7 @@ void record_head_write(const struct record_head *head, uint64_t journal, uint64_
 bool record_head_read(const uint8_t *bytes, uint64_t journal, uint64_t at,
                       struct record_head *out_head);
 
-/* A body with its filling; a record with its head. */
+/* Bytes of a body with its filling, and of a whole record. */
 static inline uint64_t format_filled(uint64_t body_bytes)
 {
     return (body_bytes + FORMAT_ALIGN - 1) / FORMAT_ALIGN * FORMAT_ALIGN;
@@ -99,7 +103,7 @@ static inline uint64_t format_record(uint64_t body_bytes)
 {
     return FORMAT_RECORD_BYTES + format_filled(body_bytes);
 }
-/* Of a body that lies without its filling. */
+/* The crc of a body with its filling; body has none. */
 uint32_t format_body_crc(const void *body, size_t bytes);
 
 /* True: batch number b may follow a. */

@@ -2,20 +2,19 @@
 /* journal.h -- where decided facts are kept, so that a broker can end and begin again.
  *
  * A journal is a sequence of records.  It holds what was decided (reserved, settled, lost,
- * acknowledged), never what was asked.  Each record has a position, greater than that of every
- * record before it; a position finds its record at once, and stays good as long as the record is
- * kept.  Positions are not consecutive: take them from the calls.
+ * acknowledged), never what was asked.  Each record has a position.  Positions grow, but not in
+ * steps of one: take them from the calls.  A position finds its record without a search, as long as
+ * the record is kept.
  *
  * The records stand in segments, files on a disk (layout.h).  The journal's name chooses the disk
  * (disk.h): "folder:PATH", or a path alone, is a directory of the file system.
  *
- * One writer at a time: the lease.  The disk gives it, and its number is not less than that of any
- * lease before.  An append under another lease is refused.  A broker that has lost the disk to
- * another one learns it at the latest when it syncs (JOURNAL_FENCED), and writes nothing more.
+ * There is one writer at a time: the one with the lease.  The disk gives the lease, whose number
+ * never falls.  An append under another lease is refused.  A broker that has lost the disk to
+ * another one learns it when it syncs, at the latest (JOURNAL_FENCED), and writes nothing more.
  *
- * Calls on one journal come from one thread at a time, and may wait for the disk: they belong to a
- * thread of their own.  Group commit is that thread's work: it appends whatever is ready, syncs
- * once, and then tells all whom it may concern. */
+ * One thread at a time may call a journal.  Calls may wait for the disk, so the broker has a thread
+ * for them.  That thread appends what is ready, syncs once, and reports (group commit). */
 #ifndef JOURNAL_JOURNAL_H
 #define JOURNAL_JOURNAL_H
 
@@ -31,17 +30,17 @@ enum journal_err {
     JOURNAL_OK = 0,
     JOURNAL_END,      /* no record from this position on: the end, or trimmed */
     JOURNAL_POSITION, /* not a position that this call takes */
-    JOURNAL_FENCED,   /* the lease is another's by now */
+    JOURNAL_FENCED,   /* another owner has the lease */
     JOURNAL_DISK,     /* no disk has this scheme */
     JOURNAL_MEMORY,
     JOURNAL_LIMIT,   /* larger than a named limit */
-    JOURNAL_FULL,    /* the disk is full, but for what is set aside; nothing was appended */
+    JOURNAL_FULL,    /* only what is set aside is left of the disk; nothing was appended */
     JOURNAL_IO,      /* the system refused; nothing was appended, all is as it was */
-    JOURNAL_FAILED,  /* a sync failed: close it; opened anew it goes on with what is there */
-    JOURNAL_DAMAGED, /* what must be there is not, or has changed */
+    JOURNAL_FAILED,  /* a sync failed: close the journal, and open it again */
+    JOURNAL_DAMAGED, /* a record is missing or has changed */
     JOURNAL_FORMAT,  /* a newer version wrote it */
     JOURNAL_LOCKED,  /* another process has it */
-    JOURNAL_MISSING, /* there is none, and none was to be made */
+    JOURNAL_MISSING, /* there is no journal, and may_create is not set */
 };
 const char *journal_strerror(enum journal_err err);
 
@@ -50,17 +49,17 @@ struct journal;
 
 struct journal_options {
     bool may_create;        /* a journal is made where there is none */
-    uint64_t id;            /* the name of one that is made: a random number */
+    uint64_t id;            /* of a new journal: a random number */
     uint64_t segment_bytes; /* of one file; 0: the default; LIMIT_JOURNAL_SEGMENT_BYTES_... */
-    uint64_t first_bytes;   /* of the first file of a new journal, if that is less; then nothing is
+    uint64_t first_bytes;   /* of the first file of a new journal, if it is smaller; then nothing is
                                set aside before the first append.  0: as all others */
-    bool is_lazy; /* nothing is synced but by a flush or journal_sync(): appends wait for no disk */
+    bool is_lazy; /* only a flush or journal_sync() syncs: an append does not wait for the disk */
 };
 /* What was found. */
 struct journal_opened {
     bool is_new;          /* it was made */
-    uint64_t cut_bytes;   /* behind the last whole batch: what a crash left half written */
-    uint64_t cut_records; /* whole ones among it, of a batch that is not */
+    uint64_t cut_bytes;   /* behind the last whole batch: a crash left them half written */
+    uint64_t cut_records; /* whole records in these bytes, of a batch that is not whole */
     char cut[JOURNAL_COMPLAINT_BYTES]; /* a sentence about it; "": nothing was cut */
 };
 
@@ -74,7 +73,7 @@ enum journal_err journal_open(const char *where, const struct journal_options *o
 enum journal_err journal_open_disk(struct disk **disk, const struct journal_options *options,
                                    struct journal **out_journal, struct journal_opened *out_opened,
                                    char *complaint);
-/* Syncs what it can; whoever must know calls journal_sync() before. */
+/* Syncs what it can.  To know whether it could, call journal_sync() before. */
 void journal_close(struct journal **journal);
 
 /* The scheme of its disk, and the disk's name for people. */
@@ -84,34 +83,36 @@ const char *journal_place(const struct journal *journal);
 uint64_t journal_lease(const struct journal *journal);
 /* The random number by which it was made. */
 uint64_t journal_id(const struct journal *journal);
-/* Positions: of the oldest record kept, and where the next one will stand at the earliest.  They
- * are compared; what lies between them is asked of journal_between() and its like. */
+/* Positions of the oldest record that is kept, and of the next one at the earliest.  Positions may
+ * be compared.  journal_between(), journal_back() and journal_ahead() compute with them. */
 uint64_t journal_first(const struct journal *journal);
 uint64_t journal_next(const struct journal *journal);
-/* Bytes of the records between two positions, at most; 0 if they stand the other way round. */
+/* The records between two positions have at most so many bytes; 0 if `until` is not behind `from`.
+ */
 uint64_t journal_between(uint64_t from, uint64_t until);
-/* A position behind which, up to another one, stand records of at most so many bytes; a position
- * that lies before every record if there are fewer. */
+/* A position from which the records up to `until` have at most so many bytes.  It lies before all
+ * records if all have fewer. */
 uint64_t journal_back(uint64_t until, uint64_t bytes);
-/* A position behind all records that begin less than so many bytes behind another one. */
+/* A position behind all records that begin less than so many bytes behind `from`. */
 uint64_t journal_ahead(uint64_t from, uint64_t bytes);
 /* Bytes of records that are not on the disk yet. */
 uint64_t journal_unsynced(const struct journal *journal);
-/* A trim below this lets nothing go, for the oldest file ends here; UINT64_MAX: none can go. */
+/* Where the oldest file ends: a trim below this position removes nothing.  UINT64_MAX: no file can
+ * go. */
 uint64_t journal_first_end(const struct journal *journal);
-/* Of its files. */
+/* The bytes of its files. */
 uint64_t journal_bytes(const struct journal *journal);
 /* Bytes for which there is room on the fullest disk, what is set aside included. */
 uint64_t journal_room(const struct journal *journal);
-/* Of these, so many are set aside for what is essential, unless they are in use. */
+/* So many of these bytes are set aside for essential records, and not in use yet. */
 uint64_t journal_aside(const struct journal *journal);
-/* So many shall be, from the next append on that is not essential, which is refused (JOURNAL_FULL)
- * as long as the disk has no room for them.  At least a segment, at most
- * LIMIT_JOURNAL_SEGMENT_BYTES_MAX, and a segment unless this is called. */
+/* Sets so many bytes aside, before the next append that is not essential.  That append is refused
+ * (JOURNAL_FULL) as long as the disk has no room for them.  At least a segment, which is the
+ * default, and at most LIMIT_JOURNAL_SEGMENT_BYTES_MAX. */
 void journal_set_aside(struct journal *journal, uint64_t bytes);
-/* All below is on the disk. */
+/* All records below this position are on the disk. */
 uint64_t journal_synced(const struct journal *journal);
-/* Where the newest whole checkpoint begins, and so a replay; journal_first() if there is none. */
+/* Where a replay begins: at the newest whole checkpoint, or at journal_first() if there is none. */
 uint64_t journal_start(const struct journal *journal);
 /* About the last call that failed. */
 const char *journal_complaint(const struct journal *journal);
@@ -132,34 +133,35 @@ struct journal_record {
 #define JOURNAL_CHECKPOINT_BEGIN 2 /* with this batch a snapshot begins */
 #define JOURNAL_CHECKPOINT_END 4   /* with this batch it is whole; one batch may be both */
 
-/* Appends a batch of count > 0 records at position `at`, which must be journal_next(), asked anew
- * each time (a call that fails may move it): all or none, also after a crash.  They survive the
- * end of this process at once, that of the machine once they are synced.  out_at: NULL, or room
- * for count positions; they are told on success. Errors: JOURNAL_POSITION, FENCED, MEMORY, LIMIT,
- * FULL, IO, FAILED; after all but FENCED and FAILED it may be tried again. */
+/* Appends a batch of count > 0 records: all or none, also after a crash.  `at` must be what
+ * journal_next() returns now, for a call that fails may move it.  The records survive the end of
+ * this process at once, and the end of the machine once they are synced.  out_at: NULL, or room for
+ * count positions, which are set on success.  Errors: JOURNAL_POSITION, FENCED, MEMORY, LIMIT,
+ * FULL, IO, FAILED.  After FENCED and FAILED no append succeeds; after the others it may be tried
+ * again. */
 enum journal_err journal_append(struct journal *journal, uint64_t lease, uint64_t at,
                                 const struct journal_record *records, size_t count, unsigned how,
                                 uint64_t *out_at);
 /* All below `until` is on the disk when it returns; at once if it is already.  Errors:
  * JOURNAL_POSITION (beyond the end), FENCED, FAILED. */
 enum journal_err journal_sync(struct journal *journal, uint64_t until);
-/* Records below `below` are not needed any more: whole segments of them go.  Syncs, so that nothing
- * goes before what takes its place is on the disk; a lazy journal lets them go with the next flush
- * or sync, and never brings them to the disk.  Moves journal_next(): a trim is a record, too.
- * Errors: JOURNAL_POSITION (beyond the end), and those of journal_append(). */
+/* Records below `below` are not needed any more: segments with such records alone are removed.  The
+ * call syncs first, so that what replaces them is on the disk.  A lazy journal removes them at the
+ * next flush or sync.  A trim is a record, too, and moves journal_next().  Errors: JOURNAL_POSITION
+ * (beyond the end), and those of journal_append(). */
 enum journal_err journal_trim(struct journal *journal, uint64_t below);
 
 /* ---- syncing beside the writer --------------------------------------------------------------- */
 
-/* A sync in three steps, of which the one that waits for the disk may be another thread's, while
- * this one goes on appending.  For lazy journals; there is nothing to flush in others.  One at a
- * time, and ended before anything else syncs or closes the journal. */
+/* A sync in three steps.  Another thread may run the second step, which waits for the disk, while
+ * this thread appends.  For lazy journals; others have nothing to flush.  There is one flush at a
+ * time, and it must be ended before another call syncs or closes the journal. */
 struct journal_flush;
 
-/* All that was appended so far.  *out_flush NULL: it is on the disk.  Errors: JOURNAL_MEMORY, FULL,
- * IO: may be tried again; FAILED. */
+/* Begins to flush what was appended so far.  *out_flush NULL: it is on the disk already.  Errors:
+ * FAILED; and JOURNAL_MEMORY, FULL, IO, after which it may be tried again. */
 enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush);
-/* [any] */
+/* The second step, on any thread. */
 void journal_flush_run(struct journal_flush *flush);
 /* Moves journal_synced(); what was trimmed before it began is gone.  Errors: JOURNAL_FENCED,
  * FAILED. */
@@ -176,32 +178,31 @@ struct journal_found {
     struct span body; /* borrowed until the next call */
 };
 
-/* The first record of the caller's at or behind a position that stood between records.  Fast when
- * positions follow each other.  Errors: JOURNAL_END, MEMORY, IO, DAMAGED. */
+/* The next record of the caller from `at` on, which is a position between records.  Fast when the
+ * calls follow the records.  Errors: JOURNAL_END, MEMORY, IO, DAMAGED. */
 enum journal_err journal_read(struct journal *journal, uint64_t at,
                               struct journal_found *out_found);
-/* The body of the record at this very position, whose size is known, with one read; out_body NULL:
- * looks only whether it is there.  Errors: JOURNAL_END, IO, DAMAGED (which is also: no such record,
- * or of another size). */
+/* Reads the body of the record at exactly this position, with one read.  The caller knows its size.
+ * out_body NULL: only checks that it is there.  Errors: JOURNAL_END, IO; DAMAGED, also if no record
+ * of this size is there. */
 enum journal_err journal_fetch(struct journal *journal, uint64_t at, void *out_body, size_t bytes);
 
 /* ---- reading beside the writer --------------------------------------------------------------- */
 
-/* Bodies of records, for a thread that is not the journal's: a reader has descriptors of its own
- * and shares nothing with the writer but the files, so it waits for no append and no sync.  What it
- * is asked for must have been appended before, and must not be trimmed. */
+/* Reads bodies on another thread than the journal's.  A reader has its own descriptors and shares
+ * only the files with the writer, so it waits for no append and no sync.  It may be asked for
+ * records that were appended before and not trimmed. */
 struct journal_reader;
 
-/* where: as for journal_open(), which has it open; id: journal_id().  Errors: those of
- * journal_open(), with a complaint. */
+/* Of a journal that is open: `where` as for journal_open(), `id` from journal_id().  Errors: those
+ * of journal_open(), with a complaint. */
 enum journal_err journal_reader_open(const char *where, uint64_t id,
                                      struct journal_reader **out_reader, char *complaint);
 void journal_reader_close(struct journal_reader **reader);
-/* As journal_fetch(); what lies behind it is asked of the disk ahead.  Waits for the disk if the
- * system does not have the bytes in memory. */
+/* As journal_fetch(), and reads ahead.  Waits for the disk if the bytes are not in memory. */
 enum journal_err journal_reader_fetch(struct journal_reader *reader, uint64_t at, void *out_body,
                                       size_t bytes);
-/* Nothing below will be asked for: files that were trimmed are held open no longer. */
+/* Nothing below will be asked for: the reader closes files that were trimmed. */
 void journal_reader_forget(struct journal_reader *reader, uint64_t below);
 /* About the last call that failed. */
 const char *journal_reader_complaint(const struct journal_reader *reader);
