@@ -100,8 +100,8 @@ static uint64_t draw(struct delay_line *line)
     return line->random;
 }
 
-/* When what leaves the bottleneck at a time is due.  It comes out behind what went in before, also
- * where that is due later. */
+/* When a packet is due that leaves the bottleneck at this time.  It never overtakes an earlier
+ * packet. */
 static int64_t arrival(struct delay_line *line, int64_t leaves_ns)
 {
     const struct link_shape *shape = &line->shape;
@@ -120,7 +120,8 @@ static int64_t arrival(struct delay_line *line, int64_t leaves_ns)
     return due_ns;
 }
 
-/* A packet more, or part of the last one if that is due at the same time or no more fit. */
+/* Adds a packet.  It becomes part of the last one if that is due at the same time, or if there is
+ * no room for another one. */
 static void add_packet(struct delay_line *line, size_t bytes)
 {
     size_t end = (line->packet_first + line->packet_count) % line->packet_room;

@@ -23,7 +23,7 @@ struct link_shape {
     int64_t queue_ns;       /* the queue before the bottleneck holds what this time carries */
     int64_t stall_every_ns; /* 0: the link never stalls */
     int64_t stall_ns;       /* at the end of each such period nothing comes out for so long */
-    int64_t late_ns; /* some packets take so much longer, and the ones behind them with them */
+    int64_t late_ns; /* some packets take so much longer, and hold up the packets behind them */
     uint64_t late_percent;
 };
 

@@ -39,7 +39,7 @@ struct end {
     int fd; /* -1: not yet, or no more */
     bool can_read;
     bool can_write;
-    bool is_broken; /* nobody takes what is written: it is dropped */
+    bool is_broken; /* bytes for it are dropped: nobody reads them */
 };
 
 /* A connection: lines[NEAR] carries what comes in at the near end, to the far end. */
@@ -149,7 +149,7 @@ static void welcome(struct relay *relay, size_t listener)
     watch(relay, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &pair->ends[NEAR]);
 }
 
-/* Whether somebody listens there is heard later: else the far end ends at once. */
+/* Whether somebody listens there is known later.  If nobody does, the far end ends at once. */
 static void pair_connect(struct relay *relay, struct pair *pair)
 {
     struct sockaddr_in address = loopback(pair->port);
@@ -222,7 +222,7 @@ static bool carry(struct relay *relay, struct pair *pair, int64_t now_ns)
     return !pair->is_told[NEAR] || !pair->is_told[FAR];
 }
 
-/* When there is something to do for it without a word from the kernel. */
+/* When there is something to do for it although no descriptor is ready. */
 static int64_t pair_next(const struct pair *pair)
 {
     int64_t next_ns = pair->connect_ns;

@@ -128,8 +128,8 @@ static bool address(struct loop *loop, struct peer *peer)
     return false;
 }
 
-/* Parts to a peer that is gone are lost, as those are that lay in its connection: what counts is
- * sent again when its session goes on. */
+/* Parts to a peer that is gone are lost, as are those in its connection.  When its session goes on,
+ * what counts is sent again. */
 static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint8_t *head,
                      struct buffer *part)
 {
@@ -366,7 +366,7 @@ static void unpark(struct loop *loop)
     }
 }
 
-/* On a full disk all is read: who comes then attaches by it. */
+/* On a full disk all is read, so that clients which come then can attach. */
 static bool may_read_data(const struct loop *loop)
 {
     return persistence_has_room(&loop->persistence) || persistence_is_full(&loop->persistence);
@@ -511,7 +511,7 @@ static void read_signals(struct loop *loop)
     }
 }
 
-/* How long nothing will have to be done, if nobody says anything. */
+/* How long the loop may sleep if nothing arrives. */
 static long wait_ms(const struct loop *loop)
 {
     int64_t deadline_ns = core_port_deadline_ns(loop->port);
@@ -862,7 +862,7 @@ static void close_channel(struct channel *channel)
         zmq_close(channel->monitor);
 }
 
-/* From here on a signal has its usual effect: nobody reads the descriptor any more. */
+/* From here on a signal has its usual effect, because nobody reads the descriptor. */
 static void release_signals(struct loop *loop)
 {
     sigset_t signals;

@@ -26,7 +26,7 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 #define MALLOC_MMAP_BYTES (32 * 1024 * 1024)
 #define MALLOC_TRIM_BYTES (256 * 1024 * 1024)
 
-/* Of a new journal: who only tries a broker needs no more. */
+/* The first file of a new journal: enough to try a broker. */
 #define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
 
 /* Where there can be no journal in one place. */

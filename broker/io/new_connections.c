@@ -98,7 +98,7 @@ void new_connections_came(struct new_connections *connections, enum lane lane, i
     struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry == NULL)
         return;
-    leave(connections, entry); /* who had this descriptor before is gone */
+    leave(connections, entry); /* the connection that had this descriptor is gone */
     connections->open += 1;
     wait_push(connections, entry, now_ns);
 }

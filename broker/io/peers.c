@@ -69,7 +69,7 @@ static bool is_older(const struct peer *a, const struct peer *b)
     return (int32_t)(a->routing - b->routing) < 0;
 }
 
-/* The new connection has this descriptor; whoever had it before is gone, or it is itself. */
+/* The new connection has this descriptor.  Another connection that had it is gone. */
 static void fd_claim(struct peers *peers, struct peer *peer)
 {
     struct peer_fd *entry = fd_entry(peers, peer->lane, peer->fd);

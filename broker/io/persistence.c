@@ -133,7 +133,7 @@ bool persistence_is_growing(const struct persistence *persistence)
            persistence->noted_bytes >= persistence->snapshot_bytes;
 }
 
-/* Whether enough came behind the last checkpoint that the next one is due at its time. */
+/* Whether so many bytes came behind the last checkpoint that another one may be due. */
 static bool has_enough(const struct persistence *persistence, unsigned times)
 {
     uint64_t enough = failpoint_number("CHECKPOINT_BYTES", PERSISTENCE_CHECKPOINT_BYTES);
@@ -148,22 +148,22 @@ static bool is_checkpoint_due(const struct persistence *persistence)
            (persistence->now_ns >= persistence->due_ns && has_enough(persistence, 1));
 }
 
-/* Whether the last checkpoint is in the log.  Until then nobody knows what it took: the disk may
- * have become full with it, and no other is made. */
+/* Whether the last checkpoint is in the log.  Until then no other one is made, because the disk may
+ * be full with this one. */
 static bool is_checkpoint_logged(const struct persistence *persistence)
 {
     return persistence->news.logged >= persistence->checkpoint_ticket;
 }
 
-/* Of a checkpoint, at most. */
+/* The bytes of a checkpoint, at most. */
 static uint64_t bound_bytes(const struct persistence *persistence)
 {
     return persistence->snapshot_bytes + persistence->noted_bytes;
 }
 
-/* On a full disk the oldest file goes as a whole, and with it all files up to the next payload.
- * That is worth the room where the payloads in it are few beside what goes.  Its own size says
- * nothing: the first file may be a small one. */
+/* On a full disk the oldest file is freed as a whole, with all files up to the next wanted payload.
+ * To move the payloads of that file pays if they are few beside the bytes that are freed.  The size
+ * of the file itself says nothing, for the first one may be small. */
 static uint64_t movable_when_full(const struct persistence *persistence,
                                   const struct core_port *port)
 {
@@ -176,7 +176,7 @@ static uint64_t movable_when_full(const struct persistence *persistence,
     return bytes <= PERSISTENCE_MOVE_BYTES && has_room && is_worth_it ? news->first_end : 0;
 }
 
-/* Up to where what is wanted is written anew before a checkpoint; 0: it stays where it is. */
+/* Wanted payloads below this position are written again before a checkpoint; 0: none. */
 static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
 {
     uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
@@ -188,21 +188,21 @@ static uint64_t movable_below(const struct persistence *persistence, const struc
                                   PERSISTENCE_MOVE_BYTES);
 }
 
-/* Whether so many checkpoints find room on a full disk, and a part of what was set aside is left
- * then: one that is begun and does not get to its end would be the end of all. */
+/* Whether a full disk has room for so many checkpoints, and for a part of what is set aside beside
+ * them.  A checkpoint without room to its end would leave no way out. */
 static bool fits(const struct persistence *persistence, unsigned checkpoints, unsigned shares)
 {
     uint64_t needed = checkpoints * bound_bytes(persistence) + persistence->news.aside / shares;
     return journal_thread_room(persistence->thread) >= needed;
 }
 
-/* Two of them, so that one that lets little go is not the last. */
+/* Two checkpoints, because the first one may free little. */
 static bool is_way_open(const struct persistence *persistence)
 {
     return fits(persistence, 2, PERSISTENCE_WAY_OUT_SHARES);
 }
 
-/* Whether what goes with a checkpoint is more than it takes. */
+/* Whether a checkpoint frees more than it takes. */
 static bool pays(const struct persistence *persistence, uint64_t needed_from)
 {
     const struct journal_news *news = &persistence->news;
@@ -243,27 +243,26 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What a replay from the newest checkpoint on wants of payloads stands from here on: where one is
- * that was moved since then, the next one tells alone. */
+/* A replay from the newest checkpoint on needs no payload below this position.  The newest
+ * checkpoint still names the old places of payloads that were moved behind it. */
 static uint64_t wanted_from(const struct persistence *persistence, const struct core_port *port)
 {
     return least(core_port_needed_from(port), persistence->moved_from);
 }
 
-/* Below this nothing is needed: what the newest checkpoint tells, and payloads that are wanted,
- * stand behind it. */
+/* Nothing below this position is needed: neither the newest checkpoint nor a wanted payload. */
 static uint64_t needed_from(const struct persistence *persistence, const struct core_port *port)
 {
     return least(persistence->news.start, wanted_from(persistence, port));
 }
 
-/* Whether a checkpoint would let the oldest file go.  Where one did not, though it should have, the
- * next is made only when that has changed: each takes of the room that is set aside. */
+/* Whether a checkpoint would free the oldest file.  If the last one did not, another one is made
+ * only when something has changed since, because each takes room that is set aside. */
 static bool would_make_room(const struct persistence *persistence, const struct core_port *port)
 {
     uint64_t end = persistence->news.first_end;
     if (end == UINT64_MAX || needed_from(persistence, port) >= end)
-        return false; /* one file alone, or a trim lets it go */
+        return false; /* there is one file alone, or a trim frees it */
     uint64_t from = core_port_needed_from(port);
     return (end != persistence->first_end || from > persistence->needed_from) &&
            (from >= end || movable_below(persistence, port) > 0) &&
@@ -272,7 +271,7 @@ static bool would_make_room(const struct persistence *persistence, const struct 
 }
 
 /* A wanted value keeps its segment, and all segments behind it.  Where few values are wanted, they
- * are written anew, so that the next trim takes those segments. */
+ * are written again, so that the next trim frees those segments. */
 static void move_sparse(struct persistence *persistence, struct core_port *port)
 {
     uint32_t at = 0;
@@ -303,8 +302,9 @@ static bool is_trim_due(const struct persistence *persistence, const struct core
     return from >= persistence->news.first_end && from > persistence->trimmed_below;
 }
 
-/* Payloads that arrived since the checkpoint was made are not held for it: what it says of them is
- * overruled by facts behind it, which are in the log before this step. */
+/* A payload that arrived at its readers since the checkpoint is not kept for the checkpoint's sake.
+ * Facts behind the checkpoint say that it is not wanted, and they are in the log before this step.
+ */
 static void persistence_trim(struct persistence *persistence, struct core_port *port,
                              int64_t now_ns)
 {
@@ -325,7 +325,8 @@ static void persistence_trim(struct persistence *persistence, struct core_port *
     journal_reader_forget(persistence->reader, core_port_needed_from(port));
 }
 
-/* None is due where nothing can be written: it would only wait, and be in the way of a trim. */
+/* None is due while nothing can be written: it would only wait, and stop a trim from being given.
+ */
 static bool wants_checkpoint(const struct persistence *persistence, const struct core_port *port)
 {
     switch (persistence->news.state) {
@@ -417,8 +418,9 @@ bool persistence_next(struct persistence *persistence, struct held *out_held)
     return false;
 }
 
-/* The core learns up to which step all is kept.  One mark at a time: the next is set when this one
- * is reached, so it learns a little late, and never too much. */
+/* Tells the core up to which step all is kept.  There is one mark at a time, and the next is set
+ * when this one is reached.  So the core learns a little late, but never of a step that is not
+ * kept. */
 static void tell_kept(struct persistence *persistence, struct core_port *port)
 {
     uint64_t kept = reached(persistence, HELD_ANSWERS);
@@ -449,7 +451,7 @@ void persistence_hear(struct persistence *persistence, struct core_port *port, i
     }
 }
 
-/* What was given and is not in the log, but for a checkpoint. */
+/* Bytes that were given and are not in the log yet, without those of a checkpoint. */
 static uint64_t waiting_bytes(const struct persistence *persistence)
 {
     uint64_t waiting = journal_thread_waiting_bytes(persistence->thread);
@@ -470,8 +472,8 @@ bool persistence_is_full(const struct persistence *persistence)
     return persistence->thread != NULL && persistence->news.state == JOURNAL_IS_FULL;
 }
 
-/* What is under way to a disk that was well finds its place in what is set aside if that disk is
- * full by now: a checkpoint, values, and this much of all else. */
+/* Whether more is under way than would find room in what is set aside if the disk were full by now.
+ */
 static bool is_ahead(const struct persistence *persistence)
 {
     uint64_t aside = persistence->news.aside;

@@ -47,8 +47,8 @@ static const char *meet_payload(struct replay *replay, const struct journal_foun
     return add_payload(replay, found->at, found->body.bytes, &replay->newest);
 }
 
-/* A repair cut records out here.  One of them may have been the payload that the next facts mean.
- * So the payload before the gap must not pass for it. */
+/* A repair cut records out here.  One of them may have been the payload of the next facts.  So
+ * these facts must not take the payload before the gap for it. */
 static void meet_gap(struct replay *replay)
 {
     if (replay->newest != 0)

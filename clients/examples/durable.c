@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* durable.c -- a reader that goes on where it was, whoever was killed in between.
+/* durable.c -- a reader that continues where it was, whoever was killed in between.
  *
  *   ./durable alice one two three four
  *   ./durable bob 2     the first two values; run it again for the next two */
@@ -17,8 +17,8 @@ static int write_all(struct bus *bus, int count, char **values)
     return bus_flush(bus, 9000) != BUS_OK; /* now the broker has them all */
 }
 
-/* The broker keeps the place of the name "archive" of this party: what was freed does not come
- * again, and what was not freed does. */
+/* The broker keeps a place for the name "archive" of this party.  Values that were freed do not
+ * come again; the others do. */
 static int read_some(struct bus *bus, int count)
 {
     struct bus_sub *sub = NULL;

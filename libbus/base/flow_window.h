@@ -30,10 +30,10 @@
 
 /* On a link as short as this the floor is enough: half a MiB in a millisecond are 4 Gbit/s. */
 #define FLOW_NEAR_NS INT64_C(1000000)
-/* A path may change: so long its shortest round trip is believed. */
+/* A path may change.  So its shortest round trip counts for this time. */
 #define FLOW_TRIP_KEPT_NS INT64_C(10000000000)
-/* Answers are late by some milliseconds where processors are shared: so much more is on its way,
- * but no more than a second round trip's worth. */
+/* Answers are late by some milliseconds where processors are shared.  So the window has so much
+ * more, but at most what another round trip carries. */
 #define FLOW_SLACK_NS INT64_C(5000000)
 enum {
     FLOW_PERIODS = 2,       /* whose largest rate counts: this one, and the one before */
@@ -48,8 +48,8 @@ struct flow_round {
     bool is_held;      /* the window held the sender back before that */
     uint64_t position; /* the round ends when this has arrived */
     int64_t sent_ns;
-    uint64_t arrived; /* what had arrived by then, and since when no more */
-    int64_t arrived_ns;
+    uint64_t arrived;   /* what had arrived when the round began, */
+    int64_t arrived_ns; /* and since when nothing more had arrived */
 };
 
 /* What windows have beyond their floors.  Together they may have so much.  If they want more, each
@@ -59,7 +59,7 @@ struct flow_share {
     uint64_t wanted; /* the sum */
 };
 
-/* The part that one gets who wants so much, while all want too much. */
+/* What a window gets that wants so many bytes, while all together want too many. */
 uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes);
 
 static inline uint64_t flow_share_get(const struct flow_share *share, uint64_t more_bytes)

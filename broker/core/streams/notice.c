@@ -335,7 +335,7 @@ void notice_timer(struct core *core, struct session *session)
         is_waiting(session, item->about))
         tell_never_joined(core, session, item);
     else if (item != NULL)
-        drop(core, session, item); /* a later wait is another one */
+        drop(core, session, item); /* a later wait gets a notice of its own */
     arm(core, session);
 }
 
@@ -355,7 +355,7 @@ static bool is_unserved(const struct core *core, const struct session *session, 
     return false;
 }
 
-/* What is gone stays gone; a wait may be over. */
+/* Slots that are gone stay gone, but a wait may be over by now. */
 static bool is_true_still(struct core *core, const struct session *session,
                           const struct notice *item)
 {

@@ -13,16 +13,15 @@ void notice_wait_all(struct core *core, const struct sub *sub);
 /* The request of this reply has waited for LIMIT_NOTICE_MS, and no group with a member takes its
  * topic.  Its session is told so once for each topic. */
 void notice_unserved(struct core *core, const struct open_slot *reply);
-/* The group of this route comes to slots that are no longer kept, those below first_seq.  Taps are
- * told, and each member. */
+/* The group of this route has come to slots that are not kept any more: those below first_seq.
+ * Taps and all members are told. */
 void notice_gone(struct core *core, const struct route *route, uint64_t first_seq);
-/* The session's timer: one name's time is over. */
+/* The session's timer fired: LIMIT_NOTICE_MS are over for one name. */
 void notice_timer(struct core *core, struct session *session);
-/* A party's session, or its guard's, has another connection.  On that it is told again of what is
- * still true, since the last connection may have lost that: names and members that the party waits
- * for, and slots that were gone.  Its client knows what it was told of. */
+/* The session of a party or guard has another connection.  The last one may have lost notices, so
+ * all that are still true are sent again.  The client ignores those that it knows. */
 void notice_tell_again(struct core *core, const struct session *to);
-/* Ends a replay: what the session waits for is not in any fact, but what it subscribed to is. */
+/* At the end of a replay: finds what the session waits for, because no fact says so. */
 void notice_resume(struct core *core, struct session *session);
 /* The session goes. */
 void notice_forget(struct core *core, struct session *session);
