@@ -26,20 +26,29 @@ static inline struct world_options play_options(uint64_t seed, int64_t control_m
     return options;
 }
 
+enum { PLAY_TRIES = 10 };
+
 /* Starts an observer, asks, and returns the code.  The host has time to greet, and as much again
- * for the answer. */
+ * for the answer.  A link that is silent for longer than two beats is dialled anew: more time. */
 static inline uint64_t play_ask_of_job(struct world *world, uint32_t host, int64_t time_ms,
                                        const struct msg *question)
 {
     struct msg answer;
     world_start(world, host);
-    world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
     struct session *session = world_session(world, host);
+    int tries = 0;
+    do
+        world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
+    while (session_state(session) != SESSION_UP && ++tries < PLAY_TRIES);
     cr_assert_eq(session_state(session), SESSION_UP);
     session_ask(session, question);
     world_pump(world, host);
-    world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
-    cr_assert(session_answer_take(session, &answer));
+    bool is_answered = false;
+    for (tries = 0; tries < PLAY_TRIES && !is_answered; tries++) {
+        world_run(world, world_now_ns(world) + time_ms * WORLD_MS);
+        is_answered = session_answer_take(session, &answer);
+    }
+    cr_assert(is_answered);
     return answer.as.job_done.code;
 }
 
