@@ -975,6 +975,11 @@ uint32_t world_host(struct world *world, const struct host_options *options)
     return world->host_count++;
 }
 
+void world_name_run(struct world *world, uint32_t index, const char *run)
+{
+    world->hosts[index].options.run = run;
+}
+
 void world_start(struct world *world, uint32_t index)
 {
     struct host *host = &world->hosts[index];
@@ -984,6 +989,7 @@ void world_start(struct world *world, uint32_t index)
     struct session_options options = {
         .job = span_text(host->options.job),
         .party = span_text(host->options.party),
+        .run = span_text(host->options.run),
         .library = span_text("simulation"),
         .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
         .disclosure = host->options.disclosure,

@@ -74,6 +74,7 @@ struct world_options {
 struct host_options {
     const char *job;
     const char *party;
+    const char *run; /* its name; NULL: the run that the ends of the party make it */
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max; /* 0: a MiB */
     uint64_t chunk_bytes_max;                 /* 0: as the protocol allows */
@@ -112,6 +113,8 @@ void world_untap(struct world *world);
 
 /* A place for a party; options are copied.  Nothing runs in it yet. */
 uint32_t world_host(struct world *world, const struct host_options *options);
+/* Processes that start there from now on are of the run of this name. */
+void world_name_run(struct world *world, uint32_t host, const char *run);
 /* A process starts there: a session that knows nothing of an earlier one. */
 void world_start(struct world *world, uint32_t host);
 /* It is gone at once.  What it sent is still under way if is_flushed. */
