@@ -2,6 +2,7 @@
 /* fedavg_test.c -- the worked example on real data, with each way to fail, and the
  * demonstration. */
 #include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -269,6 +270,42 @@ Test(fedavg, learns_the_same_after_a_run_in_which_a_silo_was_killed)
 Test(fedavg, learns_the_same_after_a_run_in_which_all_were_killed)
 {
     expect_learns_after(lose_all);
+}
+
+/* Silo 2 is stopped in the middle of a round.  The broker is killed meanwhile, so silo 2 is told
+ * nothing of its loss.  The others end, and begin the next run.  When silo 2 goes on, it owes
+ * weights of a run that is over: it opens the bus again, joins, and is as good as the others. */
+Test(fedavg, goes_on_with_a_silo_that_was_fenced_in_the_middle_of_its_work, .init = revival_begin,
+     .fini = revival_close)
+{
+    struct run last;
+    struct run run;
+    start_run(&last, "stop", "2");
+    expect_line(&last.silos[1], "round 2: fails on purpose");
+    revival_kill();
+    revival_start("process", NULL);
+    expect_exit(&last.aggregator, 0);
+    expect_exit(&last.silos[0], 0);
+    expect_exit(&last.silos[2], 0);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    start_silo(&run, 0, NULL);
+    start_silo(&run, 2, NULL);
+    start_aggregator(&run, "2");
+    (void)expect_event(tap, "job.run", NULL);
+    bus_tap_close(&tap);
+    process_signal(&last.silos[1], SIGCONT);
+    expect_exit(&run.aggregator, 0); /* in round 2 silo 2 is stopped again, for it was told so */
+    expect_said(&run.aggregator, "round 1: 3 of 3 silos");
+    expect_exit(&run.silos[0], 0);
+    expect_exit(&run.silos[2], 0);
+    process_fini(&run.aggregator);
+    process_fini(&run.silos[0]);
+    process_fini(&run.silos[2]);
+    process_signal(&last.silos[1], SIGKILL);
+    expect_exit(&last.silos[1], 128 + SIGKILL);
+    cr_expect_not_null(strstr(process_complained(&last.silos[1]), "errbus.attempt_over"), "%s",
+                       process_complained(&last.silos[1]));
+    fini_run(&last);
 }
 
 static void run_aggregator(const char *wait, int code, const char *complaint)
