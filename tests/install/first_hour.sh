@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
-# usage: first_hour.sh BUILD CMAKE
+# usage: first_hour.sh BUILD CMAKE CC
 # What a newcomer meets in the first hour, as a transcript: the installed tree, a shell, and the
 # coreutils, and nothing else. Each command must end in time, with the status that its page says, and
-# say the words that help. What C programs meet is in examples.sh, the sessions of README.md in
-# readme.sh.
+# say the words that help. newcomer.c is the newcomer's own program: it forgets checks and
+# bus_close(). What other C programs meet is in examples.sh, the sessions of README.md in readme.sh.
 set -eu
 build=$1
 cmake=$2
+cc=$3
 work=$(mktemp -d)
 broker=
 pids=
@@ -25,6 +26,16 @@ die() {
 # ---- the machine of the newcomer ----------------------------------------------------------------------
 tree=$work/tree
 "$cmake" --install "$build" --prefix "$tree" >"$work/install.log" 2>&1 || die "cannot install"
+lib=$(dirname "$(find "$tree" -name libbus.so)")
+source=$(dirname "$0")/newcomer.c
+# shellcheck disable=SC2046 # several words
+"$cc" -std=gnu11 -Wall -Wextra -Wpedantic -Werror "$source" -o "$work/newcomer" \
+    $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs libbus) "-Wl,-rpath,$lib" ||
+    die "newcomer.c does not compile"
+# shellcheck disable=SC2046 # several words
+"$cc" -static -std=gnu11 "$source" -o "$work/newcomer_static" \
+    $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --static --libs libbus) 2>"$work/cc.log" ||
+    die "newcomer.c is not linked static: $(cat "$work/cc.log")" # ld warns of libzmq
 mkdir "$work/bin" "$work/home"
 for tool in sh cat cp cut date du env head mkdir mktemp rm seq sleep \
     tail timeout tr true wc; do
@@ -190,6 +201,64 @@ says 6 "belongs to another party" 'alice' -- errbus pub -p alice bob/x y
 meets 'a topic of one level: what was meant'
 says 2 "did you mean '+/hello'?" -- errbus sub hello
 says 0 'alice/' '!hello/0' -- errbus status --all
+
+meets 'a party whose name is misspelt: said after a second'
+within 6 4 "no party named 'alicf' has ever joined" "did you mean 'alice'?" \
+    -- errbus sub -W 3 -C 1 alicf/grads
+
+meets 'processes that share a terminal: lines are whole'
+: >"$work/terminal"
+for n in 1 2 3 4; do
+    timeout -k 5 20 errbus sub -p "reader-$n" -C 1 --from 7 alice/rounds 2>>"$work/terminal" &
+    pids="$pids $!"
+    readers="${readers-} $!"
+done
+for reader in $readers; do
+    got=0
+    wait "$reader" || got=$?
+    [ "$got" -eq 3 ] || die "a reader of a failed slot ends with $got, not 3"
+done
+pids=
+count=0
+while IFS= read -r line; do
+    case $line in
+    *'errbus sub: '*'errbus sub: '*) die "two lines are one: $line" ;;
+    'errbus sub: alice/rounds 7 failed') count=$((count + 1)) ;;
+    'errbus sub: alice'*) ;;
+    *) die "a line is not whole: $line" ;;
+    esac
+done <"$work/terminal"
+[ "$count" -eq 4 ] || die "$count of 4 readers print the failed slot"
+
+meets 'a program of the own that exits without a word to the bus'
+says 3 -- env ERRBUS_JOB=own ERRBUS_PARTY=dora "$work/newcomer" exit
+says 3 'dora: application app.disk_full: no space left' -- errbus sub -j own -C 1 dora/grads
+says 4 -- env ERRBUS_JOB=own ERRBUS_PARTY=ed "$work/newcomer" handler
+says 3 'ed: application app.disk_full: no space left' -- errbus sub -j own -C 1 ed/grads
+
+meets 'a program of the own that forgets its checks, shared and static'
+prints 'all is refused' env ERRBUS_JOB=null "$work/newcomer" null
+prints 'all is refused' env ERRBUS_JOB=null "$work/newcomer_static" null
+
+meets 'a program that says why, and takes longer to end than its victim'
+says 1 -- errbus run -j late -p w -n 2 --grace 1 -- sh -c '
+    if [ "$RANK" -eq 0 ]; then
+        trap "sleep 0.5; exit 1" TERM
+        printf "{\"message\":{\"message\":\"out of paper\"}}" >"$ERRBUS_ERROR_FILE"
+        : >../said
+        sleep 1
+        exit 1
+    fi
+    until [ -e ../said ]; do sleep 0.05; done
+    sleep 0.1
+    echo victim >&2
+    exit 1'
+says 3 'final verdict' '
+  w-0/1: application' 'out of paper' -- errbus verdict -f -j late
+
+for job in own null late; do
+    says 0 'forgotten: ' -- errbus job forget "$job"
+done
 
 meets 'what is gone is told'
 seq 1 2000 | errbus pub -p carol much
