@@ -24,6 +24,9 @@ struct config {
     char advertise[CONFIG_TEXT_BYTES];  /* endpoint or host that clients are told; empty: none */
     char journal[CONFIG_TEXT_BYTES];    /* directory or "none"; empty: as state_folder.h has it */
     char durability[CONFIG_TEXT_BYTES]; /* empty: what the journal makes possible */
+    char access[CONFIG_TEXT_BYTES];     /* access file; empty: none */
+    char key[CONFIG_TEXT_BYTES];        /* the broker's key; empty: as state_folder.h has it */
+    bool is_open;                       /* whoever reaches it may come */
     uint64_t memory_bytes;              /* of values, with a journal */
     bool is_verbose;
     bool is_spinning;         /* the loop never sleeps */

@@ -151,6 +151,13 @@ bool endpoint_is_local(const char *real)
     return begins(real, ipc) || begins(real, "tcp://127.") || begins(real, "tcp://[::1]:");
 }
 
+bool endpoint_wish_is_local(const char *endpoint)
+{
+    char whole[LIMIT_ENDPOINT_BYTES];
+    return complete(endpoint, whole) &&
+           (endpoint_is_local(whole) || begins(whole, "tcp://localhost:"));
+}
+
 static bool is_same_host(const char *a, const char *b)
 {
     const char *port_a = port_of(a);

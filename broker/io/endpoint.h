@@ -22,6 +22,8 @@ const char *endpoint_fault(const char *endpoint);
 const char *endpoint_advertise_fault(const char *wish);
 /* Whether a bound endpoint can be reached from this machine alone. */
 bool endpoint_is_local(const char *real);
+/* The same of one that is to be bound. */
+bool endpoint_wish_is_local(const char *endpoint);
 
 /* Removes the socket's file, if the endpoint (as it was asked for) has one: libzmq leaves it
  * behind. Only while it is ours: before the socket is closed. */

@@ -7,28 +7,29 @@
  * in every round, for a full one stops the I/O thread. */
 #include "broker/io/loop.h"
 
+#include "broker/io/authentication.h"
 #include "broker/io/clock.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/core_port.h"
+#include "broker/io/descriptors.h"
 #include "broker/io/persistence.h"
 #include "broker/io/log.h"
 #include "broker/io/waiting_batches.h"
 #include "broker/io/peers.h"
 #include "broker/io/recovery.h"
 #include "broker/io/new_connections.h"
+#include "broker/io/signals.h"
 #include "libbus/base/must.h"
 #include "libbus/io/monitor.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -47,8 +48,6 @@ enum {
     STOP_MS = 1000,  /* for parties to hear BYE and go */
     LINGER_MS = 800, /* then for what is still in the queues; together under 2 s */
     WAIT_MS_MAX = 60000,
-    SPARE_DESCRIPTORS = 24, /* that libzmq and this file open, and then some */
-    OWN_DESCRIPTORS = 128,  /* kept from connections: for these, and the journal's files */
     COMPLAINTS_EVERY_MS = 10000,
     DISMISSED_AT_ONCE = 256, /* new connections, between two looks at the monitors */
 };
@@ -66,6 +65,7 @@ struct channel {
 struct loop {
     struct memory memory;
     struct core_port *port;
+    struct authentication authentication;
     struct peers peers;
     struct new_connections new_connections;
     struct persistence persistence;
@@ -314,6 +314,23 @@ static bool receive(void *socket, struct received *received)
     return is_there;
 }
 
+/* Learns whose connection it is.  libzmq has answered for each by then, so one that belongs to
+ * nobody is either older than a change of the access file, or came past the answers. */
+static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_t part_count)
+{
+    if (loop->authentication.socket == NULL)
+        return;
+    const char *user_id = part_count > 0 ? zmq_msg_gets(part, "User-Id") : NULL;
+    peer->principal = authentication_principal(&loop->authentication, user_id);
+    if (peer->principal != 0)
+        return;
+    peer->is_forgotten = true;
+    if (peer->fd >= 0)
+        (void)shutdown(peer->fd, SHUT_RDWR); /* a closed connection needs no shutdown */
+    log_line(LOG_WARNING, "%s channel: closed a connection that nobody in the access file has",
+             lane_name(peer->lane));
+}
+
 /* The connection of a part, which is added if it is new.  NULL: its parts are ignored. */
 static struct peer *find_peer(struct loop *loop, enum lane lane, struct received *received)
 {
@@ -324,8 +341,10 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
         drain_monitor(loop, lane); /* see peers.h */
         int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
         peer = peers_add(&loop->peers, lane, received->routing, fd);
-        if (peer != NULL)
+        if (peer != NULL) {
             new_connections_spoke(&loop->new_connections, lane, fd);
+            admit(loop, peer, &received->part, received->part_count);
+        }
     }
     if (peer == NULL) {
         loop->ignored += 1;
@@ -404,6 +423,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
 {
     struct core_port_now now = clock_now(&loop->clock);
     zmq_msg_t *part = &received->part;
+    core_port_speaker(loop->port, peer->principal);
     if (received->part_count != 1) {
         core_port_violation(loop->port, now, peer->conn, "a message must have exactly one part");
     } else if (peer->lane == LANE_CONTROL) {
@@ -532,7 +552,13 @@ static long wait_ms(const struct loop *loop)
 }
 
 /* What the loop waits for: signals, news of the journal, monitors, and the two sockets. */
-enum { WATCH_SIGNALS, WATCH_JOURNAL, WATCH_MONITORS, WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT };
+enum {
+    WATCH_SIGNALS,
+    WATCH_KEYS,
+    WATCH_JOURNAL,
+    WATCH_MONITORS,
+    WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
+};
 
 static bool is_lane_ready(struct loop *loop, enum lane lane)
 {
@@ -545,6 +571,7 @@ static void watch(struct loop *loop, bool is_busy)
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
     bool reads_data = may_read_data(loop);
     items[WATCH_SIGNALS] = (struct pollfd){.fd = loop->signal_fd, .events = POLLIN};
+    items[WATCH_KEYS] = (struct pollfd){.fd = loop->authentication.fd, .events = POLLIN};
     items[WATCH_JOURNAL] =
         (struct pollfd){.fd = persistence_fd(&loop->persistence), .events = POLLIN};
     for (int i = 0; i < LANE_COUNT; i++) {
@@ -554,8 +581,8 @@ static void watch(struct loop *loop, bool is_busy)
         items[WATCH_SOCKETS + i] =
             (struct pollfd){.fd = is_read ? loop->channels[i].fd : -1, .events = POLLIN};
     }
-    is_busy = is_busy || loop->is_spinning || is_lane_ready(loop, LANE_CONTROL) ||
-              (reads_data && is_lane_ready(loop, LANE_DATA));
+    is_busy = is_busy || loop->is_spinning || authentication_is_asked(&loop->authentication) ||
+              is_lane_ready(loop, LANE_CONTROL) || (reads_data && is_lane_ready(loop, LANE_DATA));
     int count = poll(items, sizeof items / sizeof items[0], is_busy ? 0 : (int)wait_ms(loop));
     must(count >= 0 || errno == EINTR);
     if (count <= 0)
@@ -618,6 +645,7 @@ bool loop_run(struct loop *loop)
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
+        authentication_answer(&loop->authentication);
         dismiss_new_connections(loop);
         tick(loop);
         say_kept(loop);
@@ -636,34 +664,6 @@ bool loop_run(struct loop *loop)
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
-
-/* libzmq aborts when its own threads find no descriptors, so this checks that some are left. */
-static bool has_descriptors(void)
-{
-    int fds[SPARE_DESCRIPTORS];
-    int count = 0;
-    while (count < SPARE_DESCRIPTORS) {
-        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            break;
-        fds[count++] = fd;
-    }
-    bool is_enough = count == SPARE_DESCRIPTORS;
-    while (count > 0)
-        close(fds[--count]);
-    return is_enough;
-}
-
-/* How many connections the descriptors are enough for.  Of few descriptors, they get half. */
-static uint32_t connections_max(void)
-{
-    struct rlimit limit;
-    rlim_t most = 2 * LIMIT_CONNECTIONS;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > most + OWN_DESCRIPTORS)
-        return (uint32_t)most;
-    bool is_small = limit.rlim_cur < 2 * OWN_DESCRIPTORS;
-    return (uint32_t)(is_small ? limit.rlim_cur / 2 : limit.rlim_cur - OWN_DESCRIPTORS);
-}
 
 static bool loop_set_number(void *socket, int option, int value)
 {
@@ -711,6 +711,13 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
     channel->fd = ready_fd(channel->socket);
     channel->monitor_fd = ready_fd(channel->monitor);
     char fault[ENDPOINT_COMPLAINT_BYTES];
+    if (!authentication_guard(&loop->authentication, channel->socket, endpoint)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES,
+                 "%s channel: this libzmq cannot ask for keys: it lacks CURVE, or the option "
+                 "ZAP_ENFORCE_DOMAIN",
+                 lane_name(lane));
+        return false;
+    }
     if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
         channel->endpoint[0] = '\0';
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", lane_name(lane), fault);
@@ -725,15 +732,6 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
 static void hide_routing_ids(struct clock *clock)
 {
     srandom((unsigned)clock_now(clock).random);
-}
-
-static int open_signals(void)
-{
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
 /* Replays the journal, so that the broker has the state of the last record. */
@@ -783,6 +781,7 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     options.durability = (uint8_t)durability;
     options.version = version;
     options.data_endpoint = advertised;
+    options.access = loop->authentication.access;
     loop->port = core_port_new(&loop->memory, &options, now.now_ns);
     if (loop->port == NULL)
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
@@ -798,14 +797,14 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
     }
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
-    new_connections_init(&loop->new_connections, &loop->memory, connections_max(),
+    new_connections_init(&loop->new_connections, &loop->memory, descriptors_for_connections(),
                          (int64_t)failpoint_number("NEW_CONNECTION_MS", LIMIT_NEW_CONNECTION_MS) *
                              NS_PER_MS);
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;
-    loop->signal_fd = open_signals();
-    if (loop->signal_fd < 0 || !has_descriptors()) {
+    loop->signal_fd = signals_open();
+    if (loop->signal_fd < 0 || !descriptors_are_enough()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
                  "cannot start: too few file descriptors: raise the limit (ulimit -n)");
         loop_close(&loop);
@@ -815,6 +814,13 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
     loop->context = zmq_ctx_new();
     if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", zmq_strerror(errno));
+        loop_close(&loop);
+        return NULL;
+    }
+    char fault[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    if (!authentication_open(&loop->authentication, loop->context, config->access, config->key,
+                             fault)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", fault);
         loop_close(&loop);
         return NULL;
     }
@@ -852,6 +858,13 @@ const char *loop_data_endpoint(const struct loop *loop)
     return loop->channels[LANE_DATA].endpoint;
 }
 
+void loop_public_key(const struct loop *loop, char text[KEY_TEXT_BYTES + 1])
+{
+    text[0] = '\0';
+    if (loop->authentication.socket != NULL)
+        key_text_write(loop->authentication.key.public_key, KEY_PUBLIC, text);
+}
+
 static void close_channel(struct channel *channel)
 {
     if (channel->socket != NULL) {
@@ -862,18 +875,6 @@ static void close_channel(struct channel *channel)
         zmq_close(channel->monitor);
 }
 
-/* From here on a signal has its usual effect, because nobody reads the descriptor. */
-static void release_signals(struct loop *loop)
-{
-    sigset_t signals;
-    if (loop->signal_fd >= 0)
-        close(loop->signal_fd);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigprocmask(SIG_UNBLOCK, &signals, NULL);
-}
-
 void loop_close(struct loop **loop)
 {
     struct loop *old = *loop;
@@ -881,14 +882,16 @@ void loop_close(struct loop **loop)
     if (old == NULL)
         return;
     remove_endpoints(old);
-    release_signals(old);
+    signals_release(old->signal_fd);
     for (int i = 0; i < LANE_COUNT; i++)
         close_channel(&old->channels[i]);
+    authentication_stop(&old->authentication);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
     persistence_fini(&old->persistence);
     waiting_batches_fini(&old->waiting_batches);
     core_port_free(&old->port);
+    authentication_fini(&old->authentication);
     new_connections_fini(&old->new_connections);
     peers_fini(&old->peers);
     free(old);

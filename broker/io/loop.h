@@ -10,6 +10,7 @@
 #include "broker/io/config.h"
 #include "broker/io/endpoint.h"
 #include "broker/io/persistence.h"
+#include "libbus/base/key_text.h"
 
 #include <stdbool.h>
 
@@ -39,6 +40,8 @@ struct loop_restored loop_restored(const struct loop *loop);
 /* The endpoints that were really bound. */
 const char *loop_control_endpoint(const struct loop *loop);
 const char *loop_data_endpoint(const struct loop *loop);
+/* The public key of the broker, as text; "": it has none, and everybody may come. */
+void loop_public_key(const struct loop *loop, char text[KEY_TEXT_BYTES + 1]);
 
 /* Until a signal says stop, and the parties were told, within a bound.  false: it could not go on.
  * The log says why it ended. */

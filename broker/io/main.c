@@ -2,6 +2,7 @@
 /* main.c -- errbusd: reads what it is told, opens, runs, ends.  See errbusd(8). */
 #include "broker/io/clock.h"
 #include "broker/io/config.h"
+#include "broker/io/endpoint.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
@@ -90,10 +91,24 @@ static void print_help(void)
     printf("\nSee errbusd(8).\n");
 }
 
+/* As clients need it: the key of the broker stands before its host. */
+static void print_endpoint(const char *before, const struct loop *loop, const char *endpoint)
+{
+    static const char tcp[] = "tcp://";
+    char key[KEY_TEXT_BYTES + 1];
+    loop_public_key(loop, key);
+    bool has_key = *key != '\0' && strncmp(endpoint, tcp, sizeof tcp - 1) == 0;
+    if (has_key)
+        printf("%s%s%s@%s", before, tcp, key, endpoint + sizeof tcp - 1);
+    else
+        printf("%s%s", before, endpoint);
+}
+
 static bool print_ready(const struct loop *loop)
 {
-    printf("errbusd ready control=%s data=%s\n", loop_control_endpoint(loop),
-           loop_data_endpoint(loop));
+    print_endpoint("errbusd ready control=", loop, loop_control_endpoint(loop));
+    print_endpoint(" data=", loop, loop_data_endpoint(loop));
+    printf("\n");
     return fflush(stdout) == 0;
 }
 
@@ -104,12 +119,13 @@ static void log_start(const struct config *config, const struct loop *loop)
     struct loop_restored restored = loop_restored(loop);
     log_line(LOG_INFO, "errbusd %s, process %d: control %.300s, data %.300s", ERRBUS_VERSION,
              (int)getpid(), control, data);
-    if (!endpoint_is_local(control) || !endpoint_is_local(data))
-        log_line(LOG_WARNING,
-                 "%.300s can be reached from beyond this machine: whoever reaches it can read and "
-                 "change everything, for there are no credentials; keep others out by a firewall, "
-                 "a network of its own, or a tunnel",
-                 endpoint_is_local(control) ? data : control);
+    if (config->access[0] == '\0' && (!endpoint_is_local(control) || !endpoint_is_local(data)))
+        log_line(
+            LOG_WARNING,
+            "%.300s can be reached from beyond this machine: whoever reaches it can read and "
+            "change everything, for it was started with --open; keep others out by a firewall, "
+            "a network of its own, or a tunnel, or use --access",
+            endpoint_is_local(control) ? data : control);
     if (strcmp(config->journal, "none") == 0)
         log_line(LOG_INFO, "no journal: everything is in memory, and ends with this process");
     else if (restored.steps == 0)
@@ -147,13 +163,44 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
     return true;
 }
 
+static struct state_places places_of_environment(void)
+{
+    return (struct state_places){.service = getenv("STATE_DIRECTORY"),
+                                 .state = getenv("XDG_STATE_HOME"),
+                                 .home = getenv("HOME")};
+}
+
+/* Who may come must be said, where others can.  false: it was said what helps. */
+static bool choose_access(struct config *config)
+{
+    char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
+    struct state_places places = places_of_environment();
+    bool is_local = endpoint_wish_is_local(config->control) && endpoint_wish_is_local(config->data);
+    if (config->access[0] == '\0' && !config->is_open && !is_local) {
+        fprintf(stderr,
+                "errbusd: %.300s can be reached from other machines, and nothing says who may "
+                "come: start it with 'errbusd --access FILE ...', where FILE has lines as 'key "
+                "alice ebp_...' (the client's 'errbus key new' prints it) and 'allow alice party "
+                "in *', see errbus-access(1); or let everybody in with 'errbusd --open ...'\n",
+                endpoint_wish_is_local(config->control) ? config->data : config->control);
+        return false;
+    }
+    if (config->access[0] != '\0' && config->is_open) {
+        fprintf(stderr, "errbusd: --open and --access exclude each other: remove one\n");
+        return false;
+    }
+    if (config->access[0] == '\0' || config->key[0] != '\0' ||
+        state_folder_key(&places, config->key, sizeof config->key, why))
+        return true;
+    fprintf(stderr, "errbusd: %s; or name a file with --key FILE\n", why);
+    return false;
+}
+
 /* false: it was said why. */
 static bool choose_journal(struct config *config)
 {
     char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
-    struct state_places places = {.service = getenv("STATE_DIRECTORY"),
-                                  .state = getenv("XDG_STATE_HOME"),
-                                  .home = getenv("HOME")};
+    struct state_places places = places_of_environment();
     if (config->journal[0] != '\0' ||
         state_folder_journal(&places, config->journal, sizeof config->journal, why))
         return true;
@@ -251,7 +298,7 @@ int main(int argc, char **argv)
     }
     log_init(config.is_verbose);
     enum durability durability = DURABILITY_MEMORY;
-    if (!choose_durability(&config, &durability))
+    if (!choose_durability(&config, &durability) || !choose_access(&config))
         return EXIT_USAGE;
     if (!choose_journal(&config))
         return EXIT_OWN_FAILURE;

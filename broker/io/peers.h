@@ -30,6 +30,7 @@ struct peer {
     enum lane lane;
     uint32_t routing;    /* ROUTER's running number */
     int fd;              /* -1: unknown */
+    uint32_t principal;  /* whose it is: authentication.h */
     bool is_closing;     /* known to be closed; parts of it may still come */
     bool is_forgotten;   /* the core does not want to hear of it any more */
     bool is_clogged;     /* does not read: to be reported as a violation */

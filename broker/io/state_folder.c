@@ -5,29 +5,43 @@
 #include <stdio.h>
 #include <string.h>
 
-bool state_folder_journal(const struct state_places *places, char *out_path, size_t bytes,
-                          char complaint[STATE_FOLDER_COMPLAINT_BYTES])
+/* what: for people, "the journal"; name: of it in the service's own directory. */
+static bool choose(const struct state_places *places, const char *what, const char *name,
+                   char *out_path, size_t bytes, char complaint[STATE_FOLDER_COMPLAINT_BYTES])
 {
     const struct {
         const char *variable, *value, *below;
-    } rows[] = {{"STATE_DIRECTORY", places->service, "journal"},
-                {"XDG_STATE_HOME", places->state, "errbus/journal"},
-                {"HOME", places->home, ".local/state/errbus/journal"}};
+    } rows[] = {{"STATE_DIRECTORY", places->service, ""},
+                {"XDG_STATE_HOME", places->state, "errbus/"},
+                {"HOME", places->home, ".local/state/errbus/"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *value = rows[i].value;
         if (value == NULL || value[0] != '/')
             continue;
         size_t length = strcspn(value, value == places->service ? ":" : "");
-        int needed = snprintf(out_path, bytes, "%.*s/%s", (int)(length < bytes ? length : bytes),
-                              value, rows[i].below);
+        int needed = snprintf(out_path, bytes, "%.*s/%s%s", (int)(length < bytes ? length : bytes),
+                              value, rows[i].below, name);
         if (needed > 0 && (size_t)needed < bytes)
             return true;
         snprintf(complaint, STATE_FOLDER_COMPLAINT_BYTES,
-                 "the directory in $%s is too long for a journal's path", rows[i].variable);
+                 "the directory in $%s is too long for the path of %s", rows[i].variable, what);
         return false;
     }
-    snprintf(complaint, STATE_FOLDER_COMPLAINT_BYTES,
-             "no directory for the journal: set $STATE_DIRECTORY, $XDG_STATE_HOME or $HOME to an "
-             "absolute path");
+    snprintf(
+        complaint, STATE_FOLDER_COMPLAINT_BYTES,
+        "no directory for %s: set $STATE_DIRECTORY, $XDG_STATE_HOME or $HOME to an absolute path",
+        what);
     return false;
+}
+
+bool state_folder_journal(const struct state_places *places, char *out_path, size_t bytes,
+                          char complaint[STATE_FOLDER_COMPLAINT_BYTES])
+{
+    return choose(places, "the journal", "journal", out_path, bytes, complaint);
+}
+
+bool state_folder_key(const struct state_places *places, char *out_path, size_t bytes,
+                      char complaint[STATE_FOLDER_COMPLAINT_BYTES])
+{
+    return choose(places, "the broker's key", "broker.key", out_path, bytes, complaint);
 }

@@ -20,6 +20,9 @@ struct state_places {
 /* The first of them that is an absolute path; others do not count, as that specification has it.
  * false: there is none, or out_path, of so many bytes, is too short; the complaint says what to do.
  */
+bool state_folder_key(const struct state_places *places, char *out_path, size_t bytes,
+                      char complaint[STATE_FOLDER_COMPLAINT_BYTES]);
+/* The same for the journal. */
 bool state_folder_journal(const struct state_places *places, char *out_path, size_t bytes,
                           char complaint[STATE_FOLDER_COMPLAINT_BYTES]);
 

@@ -74,6 +74,7 @@ void bus_admin_close(struct bus_admin **admin)
     connection_drop(&closing->observer);
     pthread_cond_destroy(&closing->turn_over);
     pthread_mutex_destroy(&closing->lock);
+    key_pair_forget(&closing->endpoints.own);
     free(closing);
 }
 
@@ -105,6 +106,8 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
     enum bus_err err = options_job(known.job, admin->job, reterr);
     if (err == BUS_OK)
         err = endpoints_read(&admin->endpoints, endpoint, reterr);
+    if (err == BUS_OK)
+        err = endpoints_use_key(&admin->endpoints, known.key, reterr);
     if (err == BUS_OK)
         err = connection_open(admin, false, &admin->observer, known.is_patient != 0, deadline_ns,
                               reterr);

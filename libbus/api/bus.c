@@ -81,7 +81,10 @@ enum bus_err bus_open(const char *endpoint, const struct bus_options *options, i
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
+        err = endpoints_use_key(&endpoints, known.key, reterr);
+    if (err == BUS_OK)
         err = join(&endpoints, &known, job, party, deadline_ns, &bus, reterr);
+    key_pair_forget(&endpoints.own);
     if (err != BUS_OK)
         return err;
     (void)pthread_once(&exit_once, watch_exit);

@@ -6,6 +6,10 @@
 #include "libbus/api/model.h"
 #include "libbus/base/utf8.h"
 
+#include <bus/access.h>
+
+#include <limits.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,12 +79,32 @@ static bool take_one(const char **list, char out[LIMIT_ENDPOINT_BYTES + 1])
     return true;
 }
 
+/* Takes "ebp_...@" out of an endpoint of tcp.  false: what stands before the '@' is no key. */
+static bool take_key(char *text, uint8_t key[KEY_BYTES], bool *out_has_key)
+{
+    char *begin = text + sizeof tcp - 1;
+    char *at = strncmp(text, tcp, sizeof tcp - 1) == 0 ? strchr(begin, '@') : NULL;
+    *out_has_key = at != NULL;
+    if (at == NULL)
+        return true;
+    if (key_text_read(span_of(begin, (size_t)(at - begin)), KEY_PUBLIC, key) != KEY_OK)
+        return false;
+    memmove(begin, at + 1, strlen(at + 1) + 1);
+    return true;
+}
+
 /* Copies the next endpoint of the list to text, and checks it. */
-static enum bus_err read_one(const char **list, char *text, struct bus_error **reterr)
+static enum bus_err read_one(const char **list, char *text, uint8_t key[KEY_BYTES],
+                             bool *out_has_key, struct bus_error **reterr)
 {
     if (!take_one(list, text))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "an endpoint is longer than %d bytes", LIMIT_ENDPOINT_BYTES);
+    if (!take_key(text, key, out_has_key))
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "'%s': what stands before the '@' is not the public key of a broker: "
+                         "expected ebp_ and 56 characters, as errbusd prints it",
+                         text);
     const char *fault = endpoint_fault(text);
     if (fault != NULL)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "'%s' is not an endpoint: %s",
@@ -101,12 +125,14 @@ static enum bus_err read_data(struct endpoints *endpoints, const char **list,
                          "'%s': data= stands once behind an endpoint, as in HOST:PORT,data=PORT",
                          *list);
     *list = value;
+    uint8_t key[KEY_BYTES]; /* data has the key of control */
+    bool has_key;
     if (digits == 0 || digits > PORT_DIGITS || (value[digits] != ',' && value[digits] != '\0'))
-        return read_one(list, text, reterr);
+        return read_one(list, text, key, &has_key, reterr);
     (void)snprintf(port, sizeof port, "tcp://*:%.*s", (int)digits, value);
     *list = value[digits] == ',' ? value + digits + 1 : NULL;
     const char *only = port;
-    return read_one(&only, text, reterr);
+    return read_one(&only, text, key, &has_key, reterr);
 }
 
 enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
@@ -127,13 +153,46 @@ enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
             err = error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT, "more than %d endpoints",
                             LIMIT_ENDPOINTS);
         } else {
-            err = read_one(&list, endpoints->text[endpoints->count], reterr);
+            err = read_one(&list, endpoints->text[endpoints->count],
+                           endpoints->server_keys[endpoints->count],
+                           &endpoints->has_key[endpoints->count], reterr);
             endpoints->count += err == BUS_OK;
         }
     }
     if (err == BUS_OK)
         endpoints->at = endpoints->count - 1; /* so that the next is the first */
     return err;
+}
+
+enum bus_err endpoints_use_key(struct endpoints *endpoints, const char *path,
+                               struct bus_error **reterr)
+{
+    char place[PATH_MAX];
+    char complaint[KEY_FILE_COMPLAINT_BYTES] = "";
+    bool is_wanted = false;
+    for (unsigned i = 0; i < endpoints->count; i++)
+        is_wanted |= endpoints->has_key[i];
+    if (!is_wanted)
+        return BUS_OK;
+    enum bus_err err = path == NULL ? bus_key_path(place, sizeof place, reterr) : BUS_OK;
+    if (err != BUS_OK)
+        return err;
+    switch (key_file_read(path != NULL ? path : place, &endpoints->own, complaint)) {
+    case KEY_FILE_OK: return BUS_OK;
+    case KEY_FILE_DENIED:
+    case KEY_FILE_WRONG: break;
+    }
+    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
+                     "the broker asks for a key: %s", complaint);
+}
+
+bool endpoints_keys(const struct endpoints *endpoints, struct link_keys *out_keys)
+{
+    if (!endpoints->has_key[endpoints->at])
+        return false;
+    memcpy(out_keys->server_key, endpoints->server_keys[endpoints->at], KEY_BYTES);
+    out_keys->own = endpoints->own;
+    return true;
 }
 
 const char *endpoints_next(struct endpoints *endpoints)
@@ -159,6 +218,11 @@ static enum endpoint_note note_of(enum link_fault fault)
         [LINK_FAULT_REFUSED] = ENDPOINT_REFUSED,
         [LINK_FAULT_UNRESOLVED] = ENDPOINT_UNRESOLVED,
         [LINK_FAULT_FOREIGN] = ENDPOINT_FOREIGN,
+        [LINK_FAULT_KEY_UNKNOWN] = ENDPOINT_KEY_UNKNOWN,
+        [LINK_FAULT_KEY_WANTED] = ENDPOINT_KEY_WANTED,
+        [LINK_FAULT_KEY_NEEDLESS] = ENDPOINT_KEY_NEEDLESS,
+        [LINK_FAULT_KEY_OTHER] = ENDPOINT_KEY_OTHER,
+        [LINK_FAULT_KEY_FOREIGN] = ENDPOINT_KEY_FOREIGN,
     };
     return notes[fault];
 }
@@ -229,6 +293,61 @@ bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
     return count == endpoints->count;
 }
 
+/* A handshake that failed once may have met the end of a broker.  That a key is not known, the
+ * broker has said itself. */
+bool endpoints_are_denied(const struct endpoints *endpoints)
+{
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        enum endpoint_note note = endpoints->notes[i];
+        bool is_sure = note == ENDPOINT_KEY_UNKNOWN || endpoints->failures[i] >= FAILURES_ENOUGH;
+        if (note < ENDPOINT_KEY_UNKNOWN || !is_sure)
+            return false;
+    }
+    return true;
+}
+
+/* Says what is wrong with the keys at an endpoint, and what to do. */
+static void describe_keys(const struct endpoints *endpoints, unsigned at, char *text, size_t room)
+{
+    const char *endpoint = endpoints->text[at];
+    char own[KEY_TEXT_BYTES + 1];
+    char theirs[KEY_TEXT_BYTES + 1];
+    key_text_write(endpoints->own.public_key, KEY_PUBLIC, own);
+    key_text_write(endpoints->server_keys[at], KEY_PUBLIC, theirs);
+    switch (endpoints->notes[at]) {
+    case ENDPOINT_KEY_UNKNOWN:
+        (void)snprintf(
+            text, room,
+            "%s: the broker does not know this key: send %s to its operator, who puts it "
+            "into the access file",
+            endpoint, own);
+        break;
+    case ENDPOINT_KEY_WANTED:
+        (void)snprintf(text, room,
+                       "%s: the broker asks for a key: make one with 'errbus key new', send it to "
+                       "the operator, and write the broker's key before the host: tcp://ebp_...@%s",
+                       endpoint, endpoint + sizeof tcp - 1);
+        break;
+    case ENDPOINT_KEY_NEEDLESS:
+        (void)snprintf(text, room,
+                       "%s: what listens there uses no keys, so it is not the broker whose key is "
+                       "%s; if it is meant to be open, leave the key out of the endpoint",
+                       endpoint, theirs);
+        break;
+    case ENDPOINT_KEY_OTHER:
+        (void)snprintf(text, room,
+                       "%s: the broker there has not the key %s: ask its operator for the right "
+                       "one, which errbusd prints when it starts",
+                       endpoint, theirs);
+        break;
+    default:
+        (void)snprintf(text, room,
+                       "%s: what listens there does not speak ZeroMQ: is it another service, or a "
+                       "wrong port?",
+                       endpoint);
+    }
+}
+
 static void describe_one(const char *endpoint, enum endpoint_note note, char *text, size_t room)
 {
     static const char *const words[] = {
@@ -258,7 +377,9 @@ static size_t describe_at(const struct endpoints *endpoints, unsigned at, char *
     bool lacks_data = at == endpoints->data_at && *endpoints->data_tried != '\0' &&
                       endpoints->data_note != ENDPOINT_SPOKE;
     char data[LIMIT_ENDPOINT_BYTES + DESCRIBED_BYTES];
-    if (!lacks_data) {
+    if (endpoints->notes[at] >= ENDPOINT_KEY_UNKNOWN) {
+        describe_keys(endpoints, at, text, room);
+    } else if (!lacks_data) {
         bool is_refused = endpoints->notes[at] == ENDPOINT_REFUSED;
         describe_one(control, endpoints->notes[at], data, sizeof data);
         (void)snprintf(text, room, "%s%s", data, is_refused ? " (is errbusd running?)" : "");

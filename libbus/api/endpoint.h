@@ -8,6 +8,12 @@
 /* list: NULL: $ERRBUS_SERVER, else the default.  Errors: BUS_EINVAL, with a sentence. */
 enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
                             struct bus_error **reterr);
+/* Reads our own key from this file, if a broker of the list has one; NULL: from the file that
+ * bus_key_path() names.  Errors: as bus_key_show(). */
+enum bus_err endpoints_use_key(struct endpoints *endpoints, const char *path,
+                               struct bus_error **reterr);
+/* The keys for the endpoint in use; false: it uses none. */
+bool endpoints_keys(const struct endpoints *endpoints, struct link_keys *out_keys);
 const char *endpoints_next(struct endpoints *endpoints);
 /* What became of the connection to the endpoint in use. */
 void endpoints_spoke(struct endpoints *endpoints);
@@ -25,6 +31,8 @@ void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
 bool endpoints_lack_data(const struct endpoints *endpoints);
 /* Whether no endpoint could be connected to, each of them twice in a row. */
 bool endpoints_are_out_of_reach(const struct endpoints *endpoints);
+/* Whether each endpoint refused our key, or has another, or none: to try again does not help. */
+bool endpoints_are_denied(const struct endpoints *endpoints);
 void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room);
 
 #endif

@@ -115,6 +115,15 @@ static void connect_data_early(struct bus *bus)
         *endpoint = '\0';
 }
 
+/* Both channels of a broker have its key. */
+static void use_keys(struct bus *bus)
+{
+    struct link_keys keys;
+    bool has_keys = endpoints_keys(&bus->endpoints, &keys);
+    link_use_keys(bus->link, has_keys ? &keys : NULL);
+    explicit_bzero(&keys, sizeof keys);
+}
+
 static void connect_control(struct bus *bus, int64_t now_ns)
 {
     const char *endpoint = endpoints_next(&bus->endpoints);
@@ -124,6 +133,7 @@ static void connect_control(struct bus *bus, int64_t now_ns)
         link_put_aside(bus->link);
     else
         close_link(bus);
+    use_keys(bus);
     enum link_err err = link_connect(bus->link, LINK_CONTROL, endpoint);
     if (err == LINK_OK)
         connect_data_early(bus);

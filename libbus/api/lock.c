@@ -51,6 +51,7 @@ void api_unref(struct bus *bus)
     free(bus->awaits);
     free(bus->topics);
     free(bus->turn);
+    key_pair_forget(&bus->endpoints.own);
     free(bus);
 }
 

@@ -184,6 +184,13 @@ enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
     return error_say(reterr, err, ERROR_TYPE_UNREACHABLE, "no broker in reach: %s", text);
 }
 
+static enum bus_err say_denied_keys(struct bus *bus, struct bus_error **reterr)
+{
+    char text[(LIMIT_ENDPOINTS + 2) * (2 * LIMIT_ENDPOINT_BYTES + 160)];
+    endpoints_describe(&bus->endpoints, text, sizeof text);
+    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED, "%s", text);
+}
+
 enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
                              struct bus_error **reterr)
 {
@@ -197,6 +204,8 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
             (void)error_give(reterr, err, bus_error_ref(joining->unfit));
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
+        } else if (endpoints_are_denied(&joining->endpoints)) {
+            err = say_denied_keys(joining, reterr);
         } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {
             err = membership_say_unreachable(joining, BUS_ELOST, reterr);
         } else if (endpoints_lack_data(&joining->endpoints)) {

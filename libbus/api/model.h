@@ -71,6 +71,12 @@ enum endpoint_note {
     ENDPOINT_FOREIGN,    /* what listens there does not greet as a broker does */
     ENDPOINT_SPOKE,      /* something was heard */
     ENDPOINT_UNFIT,      /* the link cannot use it */
+    /* As the faults of these names in link.h. */
+    ENDPOINT_KEY_UNKNOWN,
+    ENDPOINT_KEY_WANTED,
+    ENDPOINT_KEY_NEEDLESS,
+    ENDPOINT_KEY_OTHER,
+    ENDPOINT_KEY_FOREIGN,
 };
 struct endpoints {
     char text[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
@@ -83,6 +89,10 @@ struct endpoints {
     char data[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
     char data_tried[LIMIT_ENDPOINT_BYTES + 1]; /* "": not yet */
     enum endpoint_note data_note;
+    /* the key of each broker, if it has one, and our own, which is read if any has */
+    bool has_key[LIMIT_ENDPOINTS];
+    uint8_t server_keys[LIMIT_ENDPOINTS][KEY_BYTES];
+    struct key_pair own;
     unsigned data_at;       /* of which endpoint */
     unsigned data_failures; /* in a row */
 };

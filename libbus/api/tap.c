@@ -235,7 +235,10 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     if (err == BUS_OK)
         err = endpoints_read(&endpoints, endpoint, reterr);
     if (err == BUS_OK)
+        err = endpoints_use_key(&endpoints, options->key, reterr);
+    if (err == BUS_OK)
         err = membership_open(&endpoints, &periods, job, "", out_bus, reterr);
+    key_pair_forget(&endpoints.own);
     if (err == BUS_OK)
         err = membership_join(out_bus, true, deadline_ns, reterr);
     return err;

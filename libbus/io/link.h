@@ -14,6 +14,7 @@
 
 #include "libbus/base/buffer.h"
 #include "libbus/base/span.h"
+#include "libbus/io/key_file.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,11 +40,24 @@ enum link_fault {
     LINK_FAULT_REFUSED,    /* it could not be made */
     LINK_FAULT_UNRESOLVED, /* the host has no address */
     LINK_FAULT_FOREIGN,    /* what accepted it does not speak the transport's protocol, or closed */
+    LINK_FAULT_KEY_UNKNOWN,  /* the other side does not know our key */
+    LINK_FAULT_KEY_WANTED,   /* it asks for a key, and we use none */
+    LINK_FAULT_KEY_NEEDLESS, /* it uses no keys, and we do */
+    LINK_FAULT_KEY_OTHER,    /* it has another key than we were told */
+    LINK_FAULT_KEY_FOREIGN,  /* as FOREIGN, for certain, and we use a key */
 };
 
 /* Starts the transport's own threads (all signals blocked). */
 enum link_err link_open(struct link **out_link);
 void link_close(struct link **link, int64_t linger_ms);
+
+/* With keys: whoever answers must have the secret half of the server's key, and learns our own. */
+struct link_keys {
+    uint8_t server_key[KEY_BYTES];
+    struct key_pair own;
+};
+/* Connections are made with these keys from now on; NULL: without keys.  They are copied. */
+void link_use_keys(struct link *link, const struct link_keys *keys);
 
 /* Closes the lane's connection, and begins to make another.  It does not wait: only an answer shows
  * that the other side is there. */

@@ -208,6 +208,12 @@ void link_close(struct link **link, int64_t linger_ms)
     free(closing);
 }
 
+void link_use_keys(struct link *link, const struct link_keys *keys)
+{
+    (void)link; /* who is in this process needs no key */
+    (void)keys;
+}
+
 enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint)
 {
     link->uses++;

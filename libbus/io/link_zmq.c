@@ -12,6 +12,7 @@
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
+#include "libbus/io/greeting_probe.h"
 #include "libbus/io/monitor.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
@@ -50,11 +51,11 @@ enum {
     WAIT_MONITORS = WAIT_SOCKETS + LINK_LANE_COUNT,
     WAIT_ITEMS = WAIT_MONITORS + LINK_LANE_COUNT
 };
-/* Each event but the first means that the connection is over, or cannot be made. */
+/* Each event but the first and the last means that the connection is over, or cannot be made. */
 #define MONITOR_EVENTS                                                                             \
     (ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | \
      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |                  \
-     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
 
 struct connection {
     void *socket; /* NULL: none */
@@ -65,6 +66,9 @@ struct connection {
     bool is_made;          /* the transport said that it was connected */
     bool is_broken;        /* reported once all that has arrived is received */
     enum link_fault fault; /* why it is broken */
+    bool has_keys;         /* it is made with keys */
+    bool is_greeted;       /* the handshake succeeded */
+    char endpoint[LIMIT_ENDPOINT_BYTES + 1];
 };
 static const struct connection none = {.lent_fd = -1};
 
@@ -73,6 +77,8 @@ struct link {
     int wake_fd;
     uint64_t opened; /* connections so far: names of monitors */
     bool is_data_lent;
+    bool has_keys;
+    struct link_keys keys;           /* of the next connections, with has_keys */
     struct pollfd items[WAIT_ITEMS]; /* what link_wait() polls; only it uses this meanwhile */
     bool has_timed_out;              /* ... and how that ended; the same holds */
     struct buffer *kept[KEPT_PARTS]; /* NULL: none; the next one takes the place of kept[kept_at] */
@@ -188,6 +194,7 @@ void link_close(struct link **link, int64_t linger_ms)
         continue;
     if (old->wake_fd >= 0)
         close(old->wake_fd);
+    explicit_bzero(&old->keys, sizeof old->keys);
     free(old);
 }
 
@@ -223,6 +230,35 @@ static bool open_monitor(struct link *link, struct connection *connection)
            zmq_connect(connection->monitor, name) == 0;
 }
 
+void link_use_keys(struct link *link, const struct link_keys *keys)
+{
+    link->has_keys = keys != NULL;
+    if (keys != NULL)
+        link->keys = *keys;
+    else
+        explicit_bzero(&link->keys, sizeof link->keys);
+}
+
+static bool set_keys(void *socket, const struct link_keys *keys)
+{
+    return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->server_key, KEY_BYTES) == 0 &&
+           zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->own.public_key, KEY_BYTES) == 0 &&
+           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own.secret_key, KEY_BYTES) == 0;
+}
+
+/* libzmq does not say why a handshake failed.  So the other side is asked for its greeting. */
+static enum link_fault fault_of_handshake(const struct connection *connection)
+{
+    switch (greeting_probe(connection->endpoint)) {
+    case GREETING_NONE: break;
+    case GREETING_FOREIGN:
+        return connection->has_keys ? LINK_FAULT_KEY_FOREIGN : LINK_FAULT_FOREIGN;
+    case GREETING_NULL: return connection->has_keys ? LINK_FAULT_KEY_NEEDLESS : LINK_FAULT_FOREIGN;
+    case GREETING_CURVE: return connection->has_keys ? LINK_FAULT_KEY_OTHER : LINK_FAULT_KEY_WANTED;
+    }
+    return LINK_FAULT_FOREIGN;
+}
+
 /* The fault that an event stands for, if it is the first to end a connection.  libzmq resolves a
  * name before it makes a socket.  So a retry with nothing closed means that the host has no
  * address. */
@@ -230,11 +266,14 @@ static enum link_fault fault_of(const struct connection *connection, unsigned ev
 {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return LINK_FAULT_FOREIGN;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return fault_of_handshake(connection);
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return LINK_FAULT_KEY_UNKNOWN;
     case ZMQ_EVENT_CONNECT_RETRIED:
         return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_UNRESOLVED;
-    default: return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_REFUSED;
+    default:
+        if (connection->is_made && connection->has_keys && !connection->is_greeted)
+            return fault_of_handshake(connection);
+        return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_REFUSED;
     }
 }
 
@@ -246,6 +285,8 @@ static void drain_monitor(struct connection *connection, enum link_lane lane)
             connection->is_made = true;
             if (lane == LINK_DATA)
                 monitor_give_room(event.value);
+        } else if (event.type == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+            connection->is_greeted = true;
         } else if (!connection->is_broken) {
             connection->is_broken = true;
             connection->fault = fault_of(connection, event.type);
@@ -277,7 +318,10 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     if (!has_descriptors(link->wake_fd, CONNECT_DESCRIPTORS))
         return LINK_RESOURCES;
     connection->socket = zmq_socket(link->context, ZMQ_DEALER);
+    connection->has_keys = link->has_keys && strncmp(endpoint, "tcp://", 6) == 0;
+    snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
     if (connection->socket == NULL || !set_options(connection->socket, lane, endpoint) ||
+        (connection->has_keys && !set_keys(connection->socket, &link->keys)) ||
         !open_monitor(link, connection)) {
         disconnect(connection, 0);
         return LINK_RESOURCES;

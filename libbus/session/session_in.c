@@ -4,6 +4,7 @@
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
 #include "libbus/session/session_connection.h"
+#include "libbus/session/session_errors.h"
 #include "libbus/session/session_courier.h"
 #include "libbus/session/session_greeting.h"
 #include "libbus/session/session_member.h"
@@ -44,9 +45,15 @@ static void echo_in(struct session *session, const struct msg_echo *echo)
 
 static void over_in(struct session *session, const struct msg_over *over)
 {
+    uint8_t error[SESSION_ERROR_BYTES];
     if (over->code != CODE_EFENCED && over->code != CODE_ELOST && over->code != CODE_ECLOSED &&
         over->code != CODE_EDENIED)
         session_break(session, "over without a reason");
+    else if (over->code == CODE_EDENIED && over->error.bytes == 0)
+        session_finish(session, CODE_EDENIED,
+                       session_error_make(session, ERROR_LOCAL,
+                                          span_text(ERROR_TYPE_NOT_AUTHORISED),
+                                          span_text("this key may not do that here"), error));
     else
         session_finish(session, (enum wire_code)over->code, over->error);
     session->is_let_go |= session->is_leaving && over->code == CODE_ECLOSED;

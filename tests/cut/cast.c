@@ -66,6 +66,7 @@ static bool start_broker(struct cast *cast)
     const char *line = NULL;
     host_address(0, false, address);
     add_all(&words, options);
+    add(&words, "--open");
     add(&words, "--control");
     add(&words, "tcp://%s:*", address);
     add(&words, "--data");

@@ -286,7 +286,7 @@ Test(errbusd, refuses_what_it_cannot_have)
     expect_refusal(WORDS("--control", broker.control), 1, "in use");
     expect_refusal(WORDS("--control", "tcp://127.0.0.1:*", "--data", broker.data), 1, "in use");
     broker_fini(&broker);
-    expect_refusal(WORDS("--control", "tcp://192.0.2.1:*"), 1, "no such address");
+    expect_refusal(WORDS("--open", "--control", "tcp://192.0.2.1:*"), 1, "no such address");
     expect_refusal(WORDS("--control", "udp://127.0.0.1:1"), 2,
                    "expected HOST:PORT, tcp://HOST:PORT");
     expect_refusal(WORDS("--control", "tcp://127.0.0.1"), 2, "expected HOST:PORT, tcp://HOST:PORT");
@@ -299,6 +299,35 @@ Test(errbusd, refuses_what_it_cannot_have)
     expect_refusal(WORDS("--control", "tcp://localhost:*", "--data", "tcp://127.0.0.1:*",
                          "--advertise", "there:7371x"),
                    2, "--advertise: \'there:7371x\': expected");
+}
+
+Test(errbusd, starts_where_others_reach_it_only_if_told_who_may_come)
+{
+    static const char *const reachable[] = {"tcp://*:*", "*:*", "tcp://0.0.0.0:*", "tcp://[::]:*",
+                                            "192.0.2.1:*"};
+    for (size_t i = 0; i < sizeof reachable / sizeof reachable[0]; i++) {
+        expect_refusal(WORDS("--control", reachable[i]), 2, "errbusd --access FILE");
+        expect_refusal(WORDS("--data", reachable[i]), 2, "errbusd --open");
+    }
+    expect_refusal(WORDS("--open", "--access", "/nonexistent"), 2, "exclude each other");
+    expect_refusal(WORDS("--access", "/nonexistent", "--key", "/nonexistent/key"), 1,
+                   "cannot read the access file '/nonexistent'");
+}
+
+Test(errbusd, refuses_an_access_file_or_a_key_that_is_wrong)
+{
+    char path[FOLDER_PATH_BYTES_MAX];
+    char key[FOLDER_PATH_BYTES_MAX];
+    char words[2 * FOLDER_PATH_BYTES_MAX];
+    cr_assert(folder_write(&folder, "key", "no key\n", key));
+    cr_assert(folder_write(&folder, "access", "uid a 1\nallow a all\n", path));
+    snprintf(words, sizeof words, "%s:2: 'all' is no right", path);
+    expect_refusal(WORDS("--access", path, "--key", key), 1, words);
+    cr_assert(folder_write(&folder, "access", "uid a 1\nallow a admin\n", path));
+    cr_assert_eq(chmod(key, 0600), 0);
+    expect_refusal(WORDS("--access", path, "--key", key), 1, "is no key of Errbus");
+    cr_assert_eq(chmod(key, 0644), 0);
+    expect_refusal(WORDS("--access", path, "--key", key), 1, "others can read or write it");
 }
 
 Test(errbusd, refuses_what_it_does_not_know)
@@ -410,8 +439,8 @@ Test(errbusd, warns_when_others_can_reach_it)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct broker broker;
-        cr_assert(
-            broker_start(&broker, WORDS("--control", rows[i].control, "--data", rows[i].data)));
+        cr_assert(broker_start(
+            &broker, WORDS("--open", "--control", rows[i].control, "--data", rows[i].data)));
         process_signal(&broker.process, SIGTERM);
         cr_expect_eq(process_wait(&broker.process, SOON_MS), 0);
         if (rows[i].named != NULL)

@@ -342,11 +342,12 @@ Test(membership, finds_the_data_channel_from_the_control_channel)
     struct folder folder;
     cr_assert(folder_make(&folder));
     snprintf(path, sizeof path, "ipc://%s/control", folder.path);
-    const char *const rows[][7] = {
+    const char *const rows[][8] = {
         {"--control", "tcp://127.0.0.2:*", "--data", "tcp://127.0.0.2:*"},
-        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*"},
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*", "--open"},
         {"--control", "tcp://127.0.0.2:*", "--data", "tcp://127.0.0.3:*"},
-        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*", "--advertise", "127.0.0.3"},
+        {"--control", "tcp://127.0.0.2:*", "--data", "tcp://0.0.0.0:*", "--advertise", "127.0.0.3",
+         "--open"},
         {"--control", path, "--data", "tcp://127.0.0.1:*"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

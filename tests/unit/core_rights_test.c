@@ -277,8 +277,8 @@ static bool ask_and_see_denied(conn_id conn, enum msg_type type)
 Test(core_rights, answers_each_question_that_is_not_allowed_alike_and_changes_nothing)
 {
     static const enum msg_type questions[] = {
-        MSG_STATUS, MSG_VERDICT_ASK, MSG_JOB_CREATE, MSG_JOB_SHOW,    MSG_JOB_CANCEL,
-        MSG_DEAD,   MSG_FETCH,       MSG_BRING,      MSG_ATTACHMENTS, MSG_WHY,
+        MSG_STATUS, MSG_JOB_CREATE, MSG_JOB_SHOW,    MSG_JOB_CANCEL, MSG_DEAD,
+        MSG_FETCH,  MSG_BRING,      MSG_ATTACHMENTS, MSG_WHY,
     };
     struct core_dump before = {0}, after = {0};
     join(BOB);
@@ -337,6 +337,13 @@ Test(core_rights, ends_a_tap_that_is_not_allowed)
     observe(EVE, "job");
     tap_from(EVE, UINT64_MAX, 10);
     EXPECT("5 < over 12\n5 dropped\n");
+    observe(25, "job");
+    EXPECT("25 < " DENIED "25 dropped\n"); /* nobody */
+    belongs(25, "eve");
+    observe(25, "job");
+    forget();
+    message(25, question(MSG_VERDICT_ASK));
+    EXPECT("25 < over 12\n25 dropped\n");
     observe(OPS, "job");
     tap_from(OPS, UINT64_MAX, 10);
     EXPECT("");

@@ -58,6 +58,22 @@ Test(state_folder, refuses_a_path_that_is_too_long)
             cr_expect_eq(strlen(path), bytes - 1);
         else
             cr_expect_str_eq(complaint,
-                             "the directory in $STATE_DIRECTORY is too long for a journal's path");
+                             "the directory in $STATE_DIRECTORY is too long for the path of the "
+                             "journal");
     }
+}
+
+Test(state_folder, has_the_key_of_the_broker_beside_the_journal)
+{
+    const struct state_places service = {.service = "/var/lib/errbus"};
+    const struct state_places home = {.home = "/h"};
+    const struct state_places nowhere = {.home = ""};
+    char path[PATH_BYTES] = "";
+    char complaint[STATE_FOLDER_COMPLAINT_BYTES] = "";
+    cr_assert(state_folder_key(&service, path, sizeof path, complaint));
+    cr_expect_str_eq(path, "/var/lib/errbus/broker.key");
+    cr_assert(state_folder_key(&home, path, sizeof path, complaint));
+    cr_expect_str_eq(path, "/h/.local/state/errbus/broker.key");
+    cr_assert_not(state_folder_key(&nowhere, path, sizeof path, complaint));
+    cr_expect(strstr(complaint, "no directory for the broker's key") != NULL, "%s", complaint);
 }

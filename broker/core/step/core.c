@@ -349,12 +349,14 @@ static const char *dispatch(struct core *core, struct session *session, const st
     return NULL;
 }
 
-/* What is not allowed is answered alike, and changes nothing.  A question gets its answer.  A tap
- * has none: its session is over. */
+/* What is not allowed is answered alike, and changes nothing.  A question gets an answer.  A tap
+ * has none, and a verdict comes when it comes: for these, the session of the observer is over. */
 static const char *answer_denied_msg(struct core *core, struct session *session,
                                      const struct msg *msg)
 {
-    if (msg_kind((unsigned)msg->type)->id == MSG_REQUEST)
+    bool has_answer =
+        msg_kind((unsigned)msg->type)->id == MSG_REQUEST && msg->type != MSG_VERDICT_ASK;
+    if (has_answer)
         effects_job_done(core->effects, session->control, msg_id(msg), CODE_EDENIED,
                          ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
     else if (session->party != NULL)

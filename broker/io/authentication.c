@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* authentication.c -- see authentication.h. */
+#include "broker/io/authentication.h"
+
+#include "broker/io/failpoint.h"
+#include "broker/io/log.h"
+#include "libbus/base/limits.h"
+#include "libbus/io/part.h"
+#include "libbus/io/ready.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+/* ZMQ_ZAP_ENFORCE_DOMAIN is a DRAFT name in the headers of libzmq 4.3, and in force in Debian's
+ * build.  Whether this libzmq knows it is read back. */
+#define ENFORCE_DOMAIN 93
+
+enum {
+    PARTS_MAX = 12, /* of a request; ZAP has 8, and a part for each credential */
+    ANSWERS_AT_ONCE = 64,
+    USER_ID_BYTES = 160,
+    HANDSHAKE_MS = 5000,
+    NONCE_RAW_BYTES = 16,
+};
+/* The parts of a request (ZeroMQ RFC 27), behind the id of its connection. */
+enum {
+    PART_ROUTE,
+    PART_EMPTY,
+    PART_VERSION,
+    PART_REQUEST,
+    PART_DOMAIN,
+    PART_ADDRESS,
+    PART_IDENTITY,
+    PART_MECHANISM,
+    PART_CREDENTIALS,
+};
+static const char zap_address[] = "inproc://zeromq.zap.01";
+static const char domain_keys[] = "errbus-keys"; /* of sockets that ask for a key */
+static const char domain_uids[] = "errbus-uids"; /* ... that know the uid of their peer */
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static bool say_fault(const char *path, const struct access_fault *fault,
+                      char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    bool has_word = fault->word.bytes > 0;
+    int bytes = fault->word.bytes < LIMIT_NAME_BYTES ? (int)fault->word.bytes : LIMIT_NAME_BYTES;
+    snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "%.500s:%u: %s%.*s%s%s", path, fault->line,
+             has_word ? "'" : "", bytes, has_word ? (const char *)fault->word.data : "",
+             has_word ? "' " : "", fault->what);
+    return false;
+}
+
+static bool read_access(struct authentication *authentication, const char *path,
+                        char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    struct access_fault fault = {0};
+    size_t bytes = 0;
+    char *text = malloc(LIMIT_ACCESS_BYTES + 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_read =
+        text != NULL && fd >= 0 && key_file_load(fd, text, LIMIT_ACCESS_BYTES + 1, &bytes);
+    if (!is_read) {
+        snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES,
+                 "cannot read the access file '%.500s': %s", path, strerror(errno));
+    } else {
+        authentication->access = access_read(&authentication->memory, span_of(text, bytes), &fault);
+        if (authentication->access == NULL)
+            is_read = say_fault(path, &fault, complaint);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return is_read;
+}
+
+/* The key is made at the first start. */
+static bool read_key(struct authentication *authentication, const char *path,
+                     char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    char why[KEY_FILE_COMPLAINT_BYTES] = "";
+    bool is_there = access(path, F_OK) == 0;
+    enum key_file_err err = is_there ? key_file_read(path, &authentication->key, why)
+                                     : key_file_make(path, &authentication->key, why);
+    if (err != KEY_FILE_OK)
+        snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "%s", why);
+    else if (!is_there)
+        log_line(LOG_INFO, "made the broker's key %.500s", path);
+    return err == KEY_FILE_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool draw_nonce(char nonce[AUTHENTICATION_NONCE_BYTES])
+{
+    uint8_t raw[NONCE_RAW_BYTES];
+    if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
+        return false;
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(nonce + 2 * i, 3, "%02x", raw[i]);
+    return true;
+}
+
+bool authentication_open(struct authentication *authentication, void *context,
+                         const char *access_path, const char *key_path,
+                         char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    *authentication = (struct authentication){.fd = -1};
+    memory_heap_init(&authentication->memory, UINT64_MAX);
+    if (*access_path == '\0')
+        return true;
+    if (!read_access(authentication, access_path, complaint) ||
+        !read_key(authentication, key_path, complaint))
+        return false;
+    authentication->socket = zmq_socket(context, ZMQ_ROUTER);
+    int linger_ms = 0;
+    bool is_bound =
+        authentication->socket != NULL && draw_nonce(authentication->nonce) &&
+        zmq_setsockopt(authentication->socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms) == 0 &&
+        (failpoint_number("NO_ZAP", 0) != 0 || zmq_bind(authentication->socket, zap_address) == 0);
+    if (!is_bound) {
+        snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "cannot ask for keys: %s",
+                 zmq_strerror(errno));
+        return false;
+    }
+    authentication->fd = ready_fd(authentication->socket);
+    return true;
+}
+
+void authentication_stop(struct authentication *authentication)
+{
+    if (authentication->socket != NULL)
+        zmq_close(authentication->socket);
+    authentication->socket = NULL;
+}
+
+void authentication_fini(struct authentication *authentication)
+{
+    access_free(&authentication->access);
+    key_pair_forget(&authentication->key);
+}
+
+static bool set_number(void *socket, int option, int value)
+{
+    int is = 0;
+    size_t bytes = sizeof is;
+    return zmq_setsockopt(socket, option, &value, sizeof value) == 0 &&
+           zmq_getsockopt(socket, option, &is, &bytes) == 0 && is == value;
+}
+
+bool authentication_guard(const struct authentication *authentication, void *socket,
+                          const char *endpoint)
+{
+    if (authentication->socket == NULL)
+        return true;
+    bool has_keys = strncmp(endpoint, "ipc://", 6) != 0;
+    const char *domain = has_keys ? domain_keys : domain_uids;
+    return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) == 0 &&
+           set_number(socket, ENFORCE_DOMAIN, 1) &&
+           set_number(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+           (!has_keys || (set_number(socket, ZMQ_CURVE_SERVER, 1) &&
+                          zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY,
+                                         authentication->key.secret_key, KEY_BYTES) == 0));
+}
+
+/* ---- answering ------------------------------------------------------------------------------- */
+
+struct request {
+    zmq_msg_t parts[PARTS_MAX];
+    unsigned count;
+};
+
+static struct span part_of(struct request *request, unsigned at)
+{
+    return span_of(zmq_msg_data(&request->parts[at]), zmq_msg_size(&request->parts[at]));
+}
+
+static bool part_is(struct request *request, unsigned at, const char *text)
+{
+    return span_equal(part_of(request, at), span_text(text));
+}
+
+/* false: nothing was asked. */
+static bool receive_request(void *socket, struct request *request)
+{
+    bool more = true;
+    zmq_msg_t other;
+    zmq_msg_init(&other);
+    for (request->count = 0; more; request->count++) {
+        bool is_kept = request->count < PARTS_MAX;
+        zmq_msg_t *part = is_kept ? &request->parts[request->count] : &other;
+        if (is_kept)
+            zmq_msg_init(part);
+        if (!part_receive(socket, part)) {
+            if (is_kept)
+                zmq_msg_close(part);
+            break;
+        }
+        more = zmq_msg_more(part);
+        if (!is_kept)
+            request->count -= 1; /* too long: no request of ZAP */
+    }
+    zmq_msg_close(&other);
+    return request->count > 0;
+}
+
+/* The address of a peer by ipc is "localhost:UID:GID:PID": the kernel says so, not the peer. */
+static bool read_uid(struct span address, uint32_t *out_uid)
+{
+    char text[64];
+    unsigned uid, gid, pid;
+    int end = 0;
+    if (address.bytes >= sizeof text)
+        return false;
+    memcpy(text, address.data, address.bytes);
+    text[address.bytes] = '\0';
+    if (sscanf(text, "localhost:%u:%u:%u%n", &uid, &gid, &pid, &end) != 3 || text[end] != '\0')
+        return false;
+    *out_uid = uid;
+    return true;
+}
+
+static int64_t now_s(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_REALTIME, &now) == 0 ? (int64_t)now.tv_sec : INT64_MAX;
+}
+
+/* The User-Id of whoever asks, as text; false: nobody that the access file knows. */
+static bool identify(const struct authentication *authentication, struct request *request,
+                     char user_id[USER_ID_BYTES])
+{
+    char key[KEY_TEXT_BYTES + 1];
+    uint32_t uid;
+    if (request->count <= PART_MECHANISM || !part_is(request, PART_VERSION, "1.0"))
+        return false;
+    bool has_key = part_is(request, PART_DOMAIN, domain_keys) &&
+                   part_is(request, PART_MECHANISM, "CURVE") &&
+                   request->count == PART_CREDENTIALS + 1 &&
+                   part_of(request, PART_CREDENTIALS).bytes == KEY_BYTES;
+    bool has_uid = part_is(request, PART_DOMAIN, domain_uids) &&
+                   part_is(request, PART_MECHANISM, "NULL") &&
+                   read_uid(part_of(request, PART_ADDRESS), &uid);
+    if (has_key) {
+        const uint8_t *bytes = part_of(request, PART_CREDENTIALS).data;
+        key_text_write(bytes, KEY_PUBLIC, key);
+        snprintf(user_id, USER_ID_BYTES, "%s:%s", authentication->nonce, key);
+    } else if (has_uid) {
+        snprintf(user_id, USER_ID_BYTES, "%s:uid:%u", authentication->nonce, uid);
+    }
+    return (has_key || has_uid) && authentication_principal(authentication, user_id) != 0;
+}
+
+static void send_answer(void *socket, struct request *request, bool is_known, const char *user_id)
+{
+    const char *texts[] = {is_known ? "200" : "400", is_known ? "OK" : "unknown",
+                           is_known ? user_id : "", ""};
+    for (unsigned i = PART_ROUTE; i <= PART_REQUEST; i++)
+        if (zmq_msg_send(&request->parts[i], socket, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+            return; /* whoever asked is gone */
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        bool is_last = i + 1 == sizeof texts / sizeof texts[0];
+        (void)zmq_send(socket, texts[i], strlen(texts[i]),
+                       ZMQ_DONTWAIT | (is_last ? 0 : ZMQ_SNDMORE)); /* the same */
+    }
+}
+
+bool authentication_is_asked(const struct authentication *authentication)
+{
+    return authentication->socket != NULL && ready_has(authentication->socket, ZMQ_POLLIN);
+}
+
+void authentication_answer(struct authentication *authentication)
+{
+    for (int i = 0; i < ANSWERS_AT_ONCE && authentication_is_asked(authentication); i++) {
+        struct request request;
+        char user_id[USER_ID_BYTES] = "";
+        if (!receive_request(authentication->socket, &request))
+            return;
+        bool is_known = identify(authentication, &request, user_id);
+        if (request.count > PART_REQUEST)
+            send_answer(authentication->socket, &request, is_known, user_id);
+        *(is_known ? &authentication->accepted : &authentication->refused) += 1;
+        for (unsigned j = 0; j < request.count; j++)
+            zmq_msg_close(&request.parts[j]);
+    }
+}
+
+uint32_t authentication_principal(const struct authentication *authentication, const char *user_id)
+{
+    size_t nonce_bytes = AUTHENTICATION_NONCE_BYTES - 1;
+    uint8_t key[KEY_BYTES];
+    unsigned uid;
+    int end = 0;
+    if (user_id == NULL || strncmp(user_id, authentication->nonce, nonce_bytes) != 0 ||
+        user_id[nonce_bytes] != ':')
+        return 0;
+    const char *who = user_id + nonce_bytes + 1;
+    if (key_text_read(span_text(who), KEY_PUBLIC, key) == KEY_OK)
+        return access_by_key(authentication->access, key, now_s());
+    if (sscanf(who, "uid:%u%n", &uid, &end) == 1 && who[end] == '\0')
+        return access_by_uid(authentication->access, uid, now_s());
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* authentication.h -- whose connection it is: the answers to ZAP, in the broker's own loop.
+ *
+ * libzmq asks, by ZAP (ZeroMQ RFC 27), for each handshake on a socket with a ZAP domain.  It asks a
+ * socket at a fixed inproc address of the same context; if nobody has bound that address, libzmq
+ * 4.3.4 lets everybody in.  So the address is bound before the endpoints, and the option is set
+ * that refuses a connection where nobody answers.
+ *
+ * The answer gives the connection a User-Id, which libzmq attaches to each of its parts.  A peer
+ * can claim a User-Id in its own greeting.  So ours begins with a number that no peer knows, and
+ * has the key or the uid itself: that is looked up in the table in force when the first part is
+ * read. */
+#ifndef IO_AUTHENTICATION_H
+#define IO_AUTHENTICATION_H
+
+#include "libbus/base/access.h"
+#include "libbus/io/key_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { AUTHENTICATION_COMPLAINT_BYTES = 1536, AUTHENTICATION_NONCE_BYTES = 33 };
+
+struct authentication {
+    struct memory memory;
+    void *socket; /* NULL: there is no access file, and everybody may come */
+    int fd;       /* of socket, to be polled */
+    struct access *access;
+    struct key_pair key;                    /* of the broker */
+    char nonce[AUTHENTICATION_NONCE_BYTES]; /* of this start, as text */
+    uint64_t accepted, refused;             /* handshakes so far */
+};
+
+/* Reads the access file, and the key, which is made if there is none; binds the address.
+ * access_path empty: there is no access file.  false: complaint says why. */
+bool authentication_open(struct authentication *authentication, void *context,
+                         const char *access_path, const char *key_path,
+                         char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
+/* Closes the socket, after the endpoints. */
+void authentication_stop(struct authentication *authentication);
+/* Frees the table, when nobody asks it any more, and forgets the key. */
+void authentication_fini(struct authentication *authentication);
+
+/* Prepares a socket before it is bound to this endpoint.  false: this libzmq cannot. */
+bool authentication_guard(const struct authentication *authentication, void *socket,
+                          const char *endpoint);
+/* Whether somebody waits for an answer. */
+bool authentication_is_asked(const struct authentication *authentication);
+/* Answers what was asked, so many at once that the loop does not stand still. */
+void authentication_answer(struct authentication *authentication);
+/* Whose connection a part came from, by its User-Id (NULL: it has none): a principal of the table
+ * in force; 0: nobody's. */
+uint32_t authentication_principal(const struct authentication *authentication, const char *user_id);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* signals.c -- see signals.h. */
+#include "broker/io/signals.h"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static void fill_ending(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGINT);
+}
+
+int signals_open(void)
+{
+    sigset_t signals;
+    fill_ending(&signals);
+    return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+void signals_release(int fd)
+{
+    sigset_t signals;
+    if (fd >= 0)
+        close(fd);
+    fill_ending(&signals);
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}

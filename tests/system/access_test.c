@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* access_test.c -- a broker with keys and an access file: who gets in, what each may do, what wrong
+ * keys are told, and that no secret is anywhere but in its file. */
+#include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#define PATH_BYTES 192
+#define TEXT_BYTES 4096
+
+enum { ALICE, BOB, CAROL, EVE, PEOPLE };
+static const char *const names[PEOPLE] = {"alice", "bob", "carol", "eve"};
+
+static struct folder folder;
+static char key_paths[PEOPLE][PATH_BYTES];
+static char keys[PEOPLE][BUS_KEY_TEXT_BYTES];
+static char access_path[FOLDER_PATH_BYTES_MAX];
+static char broker_key[PATH_BYTES];
+
+/* Everybody but eve has a line.  carol may read alice/open alone; this user is ops, by ipc. */
+static void make_files(void)
+{
+    char text[TEXT_BYTES];
+    unsetenv("ERRBUS_KEY");
+    cr_assert(folder_make(&folder));
+    for (int i = 0; i < PEOPLE; i++) {
+        snprintf(key_paths[i], sizeof key_paths[i], "%s/%s.key", folder.path, names[i]);
+        expect_code(bus_key_new(key_paths[i], keys[i], NULL), BUS_OK);
+    }
+    snprintf(broker_key, sizeof broker_key, "%s/broker.key", folder.path);
+    snprintf(text, sizeof text,
+             "key alice %s\nkey bob %s\nkey carol %s\nuid ops %u\n"
+             "group all alice bob\n"
+             "allow all party in default\n"
+             "allow bob job in default\n"
+             "allow carol party reads alice/open in default\n"
+             "allow ops party tap status in default\n",
+             keys[ALICE], keys[BOB], keys[CAROL], (unsigned)geteuid());
+    cr_assert(folder_write(&folder, "access", text, access_path));
+}
+
+static void open_stage(void)
+{
+    make_files();
+    stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, NULL});
+}
+
+static void close_stage(void)
+{
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(access, .init = open_stage, .fini = close_stage, .timeout = 120);
+
+static enum bus_err open_as(int who, const char *party, const char *endpoint, struct bus **out_bus,
+                            struct bus_error **reterr)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.key = who >= 0 ? key_paths[who] : "/nowhere/key";
+    return bus_open(endpoint, &options, SOON_MS, out_bus, reterr);
+}
+
+static struct bus *must_open_as(int who)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = open_as(who, names[who], stage.control, &bus, &error);
+    cr_assert_eq(err, BUS_OK, "%s: %s", names[who], bus_error_message(error));
+    return bus;
+}
+
+/* It is denied at once, in these words. */
+static void expect_denied(int who, const char *party, const char *endpoint, const char *words)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = open_as(who, party, endpoint, &bus, &error);
+    cr_expect_eq(err, BUS_EDENIED, "%s: %s", code_name(err), bus_error_message(error));
+    cr_expect_str_eq(bus_error_type(error), "errbus.not_authorised");
+    cr_expect(strstr(bus_error_message(error), words) != NULL, "'%s' is not in: %s", words,
+              bus_error_message(error));
+    bus_error_unref(&error);
+}
+
+/* ---- who gets in ----------------------------------------------------------------------------- */
+
+Test(access, lets_values_go_between_parties_with_keys)
+{
+    cr_assert(strncmp(stage.control, "tcp://ebp_", 10) == 0, "%s", stage.control);
+    struct bus *alice = must_open_as(ALICE);
+    struct bus *bob = must_open_as(BOB);
+    must_publish(alice, "w", "value");
+    expect_awaited(bob, "alice/w", 0, "value");
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.broken", "it broke");
+    struct bus_error *error = expect_await_failed(bob, "alice/w", 1, "application");
+    cr_expect_str_eq(bus_error_type(error), "app.broken");
+    bus_error_unref(&error);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(access, finds_the_key_by_the_environment)
+{
+    struct bus *bus = NULL;
+    struct bus_options options;
+    setenv("ERRBUS_KEY", key_paths[ALICE], 1);
+    bus_options_init(&options);
+    options.party = "alice";
+    expect_code(bus_open(stage.control, &options, SOON_MS, &bus, NULL), BUS_OK);
+    must_close(&bus);
+}
+
+Test(access, lets_nobody_be_another)
+{
+    expect_denied(ALICE, "bob", stage.control, "this key may not do that here");
+    expect_denied(BOB, "alice", stage.control, "this key may not do that here");
+    expect_denied(ALICE, "mallory", stage.control, "this key may not do that here");
+}
+
+/* ---- wrong settings -------------------------------------------------------------------------- */
+
+/* "tcp://ebp_...@HOST:PORT" without the key, or with another. */
+static void with_key(const char *endpoint, const char *key, char out[TEXT_BYTES])
+{
+    const char *at = strchr(endpoint, '@');
+    const char *address = at != NULL ? at + 1 : endpoint + strlen("tcp://");
+    snprintf(out, TEXT_BYTES, "tcp://%s%s%s", key, *key != '\0' ? "@" : "", address);
+}
+
+/* A listener that accepts and reads, and says something of its own. */
+static int listen_as_another_service(char endpoint[TEXT_BYTES])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+              listen(fd, 16) == 0 && getsockname(fd, (struct sockaddr *)&address, &bytes) == 0);
+    snprintf(endpoint, TEXT_BYTES, "tcp://%s@127.0.0.1:%u", keys[EVE], ntohs(address.sin_port));
+    return fd;
+}
+
+static void *greet_in_http(void *arg)
+{
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+    int listener = *(const int *)arg;
+    for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd))
+        if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL) < 0)
+            continue; /* it is gone already */
+    return NULL;
+}
+
+Test(access, tells_five_wrong_settings_apart)
+{
+    char endpoint[TEXT_BYTES];
+    pthread_t thread;
+    expect_denied(-1, "alice", stage.control, "'errbus key new' makes one");
+    expect_denied(EVE, "eve", stage.control, "does not know this key: send ebp_");
+    with_key(stage.control, "", endpoint);
+    expect_denied(ALICE, "alice", endpoint, "asks for a key: make one with 'errbus key new'");
+    with_key(stage.control, keys[EVE], endpoint);
+    expect_denied(ALICE, "alice", endpoint, "has not the key ebp_");
+    int listener = listen_as_another_service(endpoint);
+    cr_assert_eq(pthread_create(&thread, NULL, greet_in_http, &listener), 0);
+    expect_denied(ALICE, "alice", endpoint, "does not speak ZeroMQ");
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
+Test(access, tells_that_an_open_broker_has_no_key, .init = make_files)
+{
+    char endpoint[TEXT_BYTES];
+    stage_open();
+    with_key(stage.control, keys[EVE], endpoint);
+    expect_denied(ALICE, "alice", endpoint, "uses no keys");
+}
+
+Test(access, gives_the_command_line_an_exit_status_of_its_own)
+{
+    struct process process;
+    setenv("ERRBUS_KEY", key_paths[EVE], 1);
+    const char *const argv[] = {"errbus", "status", "-s", stage.control, NULL};
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 6, "%s", process_complained(&process));
+    cr_expect(strstr(process_complained(&process), keys[EVE]) != NULL);
+    process_fini(&process);
+}
+
+/* ---- other peers ----------------------------------------------------------------------------- */
+
+/* Whether libzmq's handshake at the endpoint succeeds, as its monitor tells. */
+static bool does_handshake(const char *endpoint, int option, const char *value)
+{
+    void *context = zmq_ctx_new();
+    void *socket = zmq_socket(context, ZMQ_DEALER);
+    void *monitor = zmq_socket(context, ZMQ_PAIR);
+    int linger_ms = 0;
+    int wait_ms = (int)SOON_MS;
+    bool is_over = false;
+    bool is_done = false;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    zmq_setsockopt(monitor, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
+    if (option != 0)
+        cr_assert_eq(zmq_setsockopt(socket, option, value, strlen(value)), 0);
+    cr_assert_eq(zmq_socket_monitor(socket, "inproc://monitor", ZMQ_EVENT_ALL), 0);
+    cr_assert_eq(zmq_connect(monitor, "inproc://monitor"), 0);
+    cr_assert_eq(zmq_connect(socket, endpoint), 0);
+    while (!is_over) {
+        uint8_t event[16];
+        uint16_t type = 0;
+        char address[256];
+        if (zmq_recv(monitor, event, sizeof event, 0) < 0 ||
+            zmq_recv(monitor, address, sizeof address, 0) < 0)
+            break;
+        memcpy(&type, event, sizeof type);
+        is_done = type == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+        is_over = is_done || type == ZMQ_EVENT_DISCONNECTED ||
+                  type == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+                  type == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
+                  type == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+    }
+    cr_assert(is_over, "no answer from %s", endpoint);
+    zmq_close(monitor);
+    zmq_close(socket);
+    zmq_ctx_term(context);
+    return is_done;
+}
+
+Test(access, lets_no_peer_in_that_has_no_key)
+{
+    char endpoint[TEXT_BYTES];
+    with_key(stage.control, "", endpoint);
+    cr_expect_not(does_handshake(endpoint, 0, NULL));
+    cr_expect_not(does_handshake(endpoint, ZMQ_PLAIN_USERNAME, "alice"));
+    with_key(stage.data, "", endpoint);
+    cr_expect_not(does_handshake(endpoint, 0, NULL));
+    cr_expect_not(does_handshake(endpoint, ZMQ_PLAIN_USERNAME, "alice"));
+}
+
+static void open_ipc(const char *program, const char *more)
+{
+    static char control[PATH_BYTES], data[PATH_BYTES];
+    const char *line = NULL;
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    const char *const argv[] = {program,    "--control", control, "--data",   data,
+                                "--access", access_path, "--key", broker_key, "--journal",
+                                "none",     more,        NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    snprintf(stage.control, sizeof stage.control, "%s", control);
+}
+
+Test(access, knows_peers_by_ipc_by_their_uid, .init = make_files)
+{
+    struct bus *bus = NULL;
+    open_ipc("errbusd", NULL);
+    expect_code(open_as(-1, "ops", stage.control, &bus, NULL), BUS_OK);
+    must_publish(bus, "w", "value");
+    expect_awaited(bus, "ops/w", 0, "value");
+    must_close(&bus);
+    expect_denied(-1, "alice", stage.control, "this key may not do that here");
+}
+
+Test(access, lets_nobody_in_by_ipc_whose_uid_has_no_line, .init = make_files)
+{
+    char text[64];
+    snprintf(text, sizeof text, "uid ops %u\nallow ops admin\n", (unsigned)geteuid() + 1);
+    cr_assert(folder_write(&folder, "access", text, access_path));
+    open_ipc("errbusd", NULL);
+    cr_expect_not(does_handshake(stage.control, 0, NULL));
+}
+
+/* Where nobody answers libzmq, it would let everybody in. */
+Test(access, lets_nobody_in_while_nobody_answers_for_keys, .init = make_files)
+{
+    setenv("ERRBUS_NUMBER_NO_ZAP", "1", 1);
+    open_ipc("errbusd_failpoints", NULL);
+    cr_expect_not(does_handshake(stage.control, 0, NULL));
+    process_signal(&stage.process, SIGTERM);
+    cr_expect_eq(process_wait(&stage.process, SOON_MS), 0);
+    process_fini(&stage.process);
+    const char *line = NULL;
+    char control[TEXT_BYTES];
+    const char *const argv[] = {"errbusd_failpoints",
+                                "--control",
+                                "tcp://127.0.0.1:*",
+                                "--data",
+                                "tcp://127.0.0.1:*",
+                                "--access",
+                                access_path,
+                                "--key",
+                                broker_key,
+                                "--journal",
+                                "none",
+                                NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert(process_line(&stage.process, SOON_MS, &line));
+    cr_assert_eq(sscanf(line, "errbusd ready control=%4000s ", control), 1);
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    cr_expect_neq(open_as(ALICE, "alice", control, &bus, &error), BUS_OK);
+    bus_error_unref(&error);
+}
+
+/* ---- what each may do ------------------------------------------------------------------------ */
+
+Test(access, lets_a_reader_have_what_its_line_says)
+{
+    struct bus *alice = must_open_as(ALICE);
+    struct bus *carol = must_open_as(CAROL);
+    struct bus_sub *sub = NULL;
+    struct bus_error *error = NULL;
+    sub = must_subscribe(carol, "alice/+");
+    must_publish(alice, "shut", "secret");
+    must_publish(alice, "open", "news");
+    expect_value(sub, "alice/open", 0, "news");
+    expect_nothing(carol, sub);
+    error = expect_await_failed(carol, "alice/shut", 0, "rejected");
+    cr_expect_str_eq(bus_error_type(error), "errbus.not_authorised");
+    bus_error_unref(&error);
+    bus_sub_close(&sub);
+    expect_code(bus_sub_open(carol, "alice/shut", NULL, &sub),
+                BUS_OK); /* it asks in the background */
+    struct bus_msg *msg = NULL;
+    expect_code_of(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EDENIED, &error);
+    bus_sub_close(&sub);
+    must_close(&carol);
+    must_close(&alice);
+}
+
+static enum bus_err ask_as(int who,
+                           enum bus_err (*ask)(struct bus_admin *admin, struct bus_error **reterr))
+{
+    struct bus_admin *admin = NULL;
+    struct bus_admin_options options;
+    struct bus_error *error = NULL;
+    bus_admin_options_init(&options);
+    options.key = key_paths[who];
+    expect_code(bus_admin_open(stage.control, &options, SOON_MS, &admin, NULL), BUS_OK);
+    enum bus_err err = ask(admin, &error);
+    if (err == BUS_EDENIED)
+        cr_expect_str_eq(bus_error_message(error), "this key may not do that here");
+    bus_error_unref(&error);
+    bus_admin_close(&admin);
+    return err;
+}
+
+static enum bus_err ask_status(struct bus_admin *admin, struct bus_error **reterr)
+{
+    struct bus_status *status = NULL;
+    enum bus_err err = bus_admin_status_get(admin, "default", SOON_MS, &status, reterr);
+    bus_status_free(&status);
+    return err;
+}
+
+static enum bus_err ask_report(struct bus_admin *admin, struct bus_error **reterr)
+{
+    struct bus_report *report = NULL;
+    enum bus_err err = bus_admin_report_get(admin, "default", 0, SOON_MS, &report, reterr);
+    bus_report_free(&report);
+    return err;
+}
+
+static enum bus_err ask_why(struct bus_admin *admin, struct bus_error **reterr)
+{
+    struct bus_why *why = NULL;
+    enum bus_err err = bus_why_get(admin, "default", NULL, 0, SOON_MS, &why, reterr);
+    bus_why_free(&why);
+    return err;
+}
+
+static enum bus_err ask_cancel(struct bus_admin *admin, struct bus_error **reterr)
+{
+    return bus_admin_job_cancel(admin, "default", "no more", SOON_MS, reterr);
+}
+
+static enum bus_err ask_dead(struct bus_admin *admin, struct bus_error **reterr)
+{
+    struct bus_dead *dead = NULL;
+    enum bus_err err = bus_admin_dead_list(admin, "default", "g", SOON_MS, &dead, reterr);
+    bus_dead_free(&dead);
+    return err;
+}
+
+Test(access, answers_operators_as_their_lines_say)
+{
+    struct bus *alice = must_open_as(ALICE);
+    struct bus_tap_options options;
+    struct bus_tap *tap = NULL;
+    cr_expect_eq(ask_as(ALICE, ask_status), BUS_EDENIED);
+    cr_expect_eq(ask_as(ALICE, ask_report), BUS_EDENIED);
+    cr_expect_eq(ask_as(ALICE, ask_why), BUS_EDENIED);
+    cr_expect_eq(ask_as(ALICE, ask_cancel), BUS_EDENIED);
+    cr_expect_eq(ask_as(ALICE, ask_dead), BUS_EDENIED);
+    bus_tap_options_init(&options);
+    options.key = key_paths[ALICE];
+    expect_code(bus_tap_open(stage.control, &options, SOON_MS, &tap, NULL), BUS_EDENIED);
+    must_publish(alice, "w", "still there");
+    must_flush(alice);
+    cr_expect_neq(ask_as(BOB, ask_cancel), BUS_EDENIED);
+    (void)bus_close(&alice, SOON_MS); /* its job may be over */
+}
+
+/* ---- secrets --------------------------------------------------------------------------------- */
+
+/* The text behind "secret " in a key file. */
+static void read_secret(const char *path, char secret[TEXT_BYTES])
+{
+    char line[TEXT_BYTES];
+    FILE *file = fopen(path, "re");
+    cr_assert_not_null(file);
+    secret[0] = '\0';
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "secret %4000s", secret) == 1)
+            break;
+    (void)fclose(file);
+    cr_assert(strncmp(secret, "ebs_", 4) == 0);
+}
+
+Test(access, repeats_no_secret)
+{
+    char secret[TEXT_BYTES];
+    char command[TEXT_BYTES * 2];
+    struct bus *alice = must_open_as(ALICE);
+    must_publish(alice, "w", "value");
+    must_close(&alice);
+    stage_close();
+    char journal[PATH_BYTES];
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, "--journal",
+                                          journal, "--verbose", NULL});
+    alice = must_open_as(ALICE);
+    must_publish(alice, "w", "value");
+    must_flush(alice);
+    for (int i = 0; i < 2; i++) {
+        read_secret(i == 0 ? broker_key : key_paths[ALICE], secret);
+        cr_expect_null(strstr(process_complained(&stage.process), secret + 4));
+        cr_expect_null(strstr(process_said(&stage.process), secret + 4));
+        snprintf(command, sizeof command, "! grep -rqs %s %s /proc/%d/cmdline", secret + 4, journal,
+                 (int)stage.process.pid);
+        cr_expect_eq(system(command), 0);
+    }
+    must_close(&alice);
+}
