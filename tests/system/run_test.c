@@ -1040,12 +1040,12 @@ Test(run, ignores_an_error_file_that_follows_from_being_stopped)
 /* Whoever waits sees what for, and not for ever. */
 Test(run, says_for_whom_it_waits_and_ends)
 {
-    start(&run, "-j", "pair", "-p", "alice", "--min", "2", "--join-timeout", "4", "--", "true",
+    start(&run, "-j", "pair", "-p", "alice", "--min", "2", "--join-timeout", "10", "--", "true",
           NULL);
     expect_exit(&run, 3);
     expect_complaint(&run, "alice: waiting for 3 s: 1 of 2 parties are there: alice\n");
     expect_complaint(&run, "is stopped: 1 of 2 parties joined within the join timeout of "
-                           "4000 ms: alice");
+                           "10000 ms: alice");
 }
 
 /* All who are to come are started here, so the join window is open for nobody. */
