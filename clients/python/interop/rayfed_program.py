@@ -15,6 +15,7 @@ import ray
 import errbus.rayfed
 
 ROUNDS = 12
+START_MS = 170_000  # a loaded machine starts an actor of Ray slowly
 PARTIES = ("alice", "bob", "carol")
 
 
@@ -73,7 +74,10 @@ def main(party):
         party=party,
         logging_level="error",
         job_name="interop",
-        config={"cross_silo_comm": {"expose_error_trace": True}, "barrier_on_initializing": True},
+        config={
+            "cross_silo_comm": {"expose_error_trace": True, "timeout_in_ms": START_MS},
+            "barrier_on_initializing": True,
+        },
         sender_proxy_cls=errbus.rayfed.Sender,
         receiver_proxy_cls=errbus.rayfed.Receiver,
     )

@@ -19,7 +19,7 @@ pytest.importorskip("fed", reason="rayfed is not installed here")
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTIES = ("alice", "bob", "carol")
 GRACE_S = 1  # reconnect_grace of a party
-STEP_S = 120  # a loaded machine starts Ray slowly
+STEP_S = 180  # a loaded machine starts Ray slowly
 
 
 class Party:

@@ -15,7 +15,7 @@ import errbus
 pytest.importorskip("torch", reason="torch is not installed here")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RUN_S = 240  # a loaded machine imports torch slowly
+RUN_S = 300  # a loaded machine imports torch slowly
 
 
 class Told:
