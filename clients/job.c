@@ -21,6 +21,7 @@ struct wish {
     const char *pending;
     const char *strategy;
     const char *disclosure;
+    const char *deadlock;
     const char *why;
 };
 
@@ -28,6 +29,11 @@ struct wish {
 static const char *pending_word(int value)
 {
     return bus_pending_name((enum bus_pending)value);
+}
+
+static const char *deadlock_word(int value)
+{
+    return bus_deadlock_name((enum bus_deadlock)value);
 }
 
 static const char *strategy_word(int value)
@@ -87,6 +93,12 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     }
     if (wish->disclosure != NULL) {
         options->disclosure = find_word(disclosure_word, BUS_DISCLOSURE_NONE, wish->disclosure);
+    }
+    if (wish->deadlock != NULL) {
+        options->deadlock = find_word(deadlock_word, BUS_DEADLOCK_FAIL, wish->deadlock);
+    }
+    if (options->deadlock < 0) {
+        return cli_usage(cli, "--deadlock takes tell or fail, not '%.100s'", wish->deadlock);
     }
     if (options->disclosure < 0) {
         return cli_usage(cli, "--disclosure takes full, message, type, none or any, not '%.100s'",
@@ -180,6 +192,9 @@ static void print_job(const struct bus_job *job)
     if (info->disclosure != 0) {
         printf(", disclosure %s", disclosure_word(info->disclosure));
     }
+    if (info->deadlock != BUS_DEADLOCK_TELL) {
+        printf(", deadlock %s", deadlock_word(info->deadlock));
+    }
     putchar('\n');
     for (size_t i = 0; i < info->member_count; i++) {
         print_member(bus_job_member_at(job, i));
@@ -216,6 +231,7 @@ static void print_json(const struct bus_job *job)
     cli_json_text(line, "pending", pending_word(info->pending));
     cli_json_text(line, "strategy", strategy_word(info->strategy));
     cli_json_text(line, "disclosure", disclosure_word(info->disclosure));
+    cli_json_text(line, "deadlock", deadlock_word(info->deadlock));
     struct cli_json *members = cli_json_array(line, "members");
     for (size_t i = 0; i < info->member_count; i++) {
         const struct bus_job_member *member = bus_job_member_at(job, i);
@@ -318,7 +334,7 @@ static bool is_named(const struct cli *cli)
 
 int job_main(int argc, char **argv)
 {
-    struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL};
+    struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL, NULL};
     const struct cli_flag flags[] = {
         {0, "min", CLI_NUMBER, &wish.min, "N", "parties that the job needs (1)"},
         {0, "max", CLI_NUMBER, &wish.max, "N",
@@ -338,6 +354,8 @@ int job_main(int argc, char **argv)
          "of the verdict: causal, earliest or first (causal)"},
         {0, "disclosure", CLI_TEXT, &wish.disclosure, "LEVEL",
          "of errors, at most: full, message, type, none, any (any)"},
+        {0, "deadlock", CLI_TEXT, &wish.deadlock, "WHAT",
+         "of parties that wait for each other: tell or fail (tell)"},
         {0, "why", CLI_TEXT, &wish.why, "TEXT", "with cancel: the reason, for people"},
     };
     struct cli cli = {.program = "errbus job",

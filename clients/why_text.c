@@ -42,6 +42,10 @@ static void print_node(FILE *out, const struct bus_why_node *node)
     case BUS_WHY_BARRIER: fprintf(out, "the barrier"); return;
     case BUS_WHY_GROUP: fprintf(out, "the group "); break;
     case BUS_WHY_JOB:
+        if (node->count == 0) {
+            fprintf(out, "another membership of job ");
+            break;
+        }
         fprintf(out, "%" PRIu64 " more part%s of job ", node->count,
                 node->count == 1 ? "y" : "ies");
         break;

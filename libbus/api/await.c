@@ -92,11 +92,11 @@ static enum bus_err answer(struct await *await, struct bus_msg **out_msg, struct
     return err;
 }
 
-static bool await_wait(struct bus *bus, const struct await *await, bool *is_blocked,
+static bool await_wait(struct bus *bus, const struct await *await, struct blocked_call *blocked,
                        int64_t deadline_ns)
 {
     const struct session_wait_place place = {.topic = span_text(await->topic), .seq = await->seq};
-    blocked_begin(bus, is_blocked, SESSION_WAIT_SLOTS, &place);
+    blocked_begin(bus, blocked, deadline_ns, &place);
     return data_wait(bus, &bus->news, &bus->waiters, deadline_ns);
 }
 
@@ -104,7 +104,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
                        struct bus_msg **out_msg, struct bus_error **reterr)
 {
     struct await *await = NULL;
-    bool is_blocked = false;
+    struct blocked_call blocked = {.kind = SESSION_WAIT_SLOTS};
     if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
         return error_say(
             reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
@@ -127,14 +127,14 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
             break;
         if (await->is_answered) /* no answer will come: the session is over */
             api_tell(bus);
-        else if (!await_wait(bus, await, &is_blocked, deadline_ns))
+        else if (!await_wait(bus, await, &blocked, deadline_ns))
             err = BUS_ETIMEDOUT;
         if (err == BUS_OK)
             err = api_over(bus);
         if (err == BUS_OK && await->is_answered)
             err = (enum bus_err)await->code;
     }
-    blocked_end(bus, &is_blocked, SESSION_WAIT_SLOTS);
+    blocked_end(bus, &blocked);
     if (err == BUS_ETIMEDOUT)
         await_put_by(bus, await);
     else if (err != BUS_OK && await != NULL)
@@ -230,14 +230,14 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
 {
     struct bus *bus = gather->bus;
     enum bus_err err = BUS_OK;
-    bool is_blocked = false;
+    struct blocked_call blocked = {.kind = SESSION_WAIT_SLOTS};
     api_lock(bus);
     err = begin_all(gather);
     api_wake(bus);
     while (err == BUS_OK) {
         bool is_any_answered = look_all(gather);
         if (!is_any_answered) {
-            blocked_begin(bus, &is_blocked, SESSION_WAIT_SLOTS, NULL);
+            blocked_begin(bus, &blocked, deadline_ns, NULL);
             if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
                 err = BUS_ETIMEDOUT;
             else
@@ -256,7 +256,7 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
         if (err == BUS_OK)
             err = api_over(bus);
     }
-    blocked_end(bus, &is_blocked, SESSION_WAIT_SLOTS);
+    blocked_end(bus, &blocked);
     put_all_by(gather);
     api_unlock_wake(bus);
     return err;

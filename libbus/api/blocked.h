@@ -5,22 +5,30 @@
 
 #include "libbus/api/model.h"
 
-/* All with the lock.  Once in a call, however often it waits; is_on is the call's. */
-static inline void blocked_begin(struct bus *bus, bool *is_on, enum session_wait kind,
+/* One call, from its first wait on. */
+struct blocked_call {
+    enum session_wait kind;
+    bool is_timed;
+    bool is_on;
+};
+
+/* All with the lock.  Once in a call, however often it waits.  deadline_ns as in api_wait(). */
+static inline void blocked_begin(struct bus *bus, struct blocked_call *call, int64_t deadline_ns,
                                  const struct session_wait_place *place)
 {
-    if (*is_on || bus->session == NULL)
+    if (call->is_on || bus->session == NULL)
         return;
-    *is_on = true;
-    session_wait_begin(bus->session, kind, place);
+    call->is_on = true;
+    call->is_timed = deadline_ns != INT64_MAX;
+    session_wait_begin(bus->session, call->kind, place, call->is_timed);
 }
 
 /* The session may be gone: closed during the wait. */
-static inline void blocked_end(struct bus *bus, bool *is_on, enum session_wait kind)
+static inline void blocked_end(struct bus *bus, struct blocked_call *call)
 {
-    if (*is_on && bus->session != NULL)
-        session_wait_end(bus->session, kind);
-    *is_on = false;
+    if (call->is_on && bus->session != NULL)
+        session_wait_end(bus->session, call->kind, call->is_timed);
+    call->is_on = false;
 }
 
 #endif

@@ -2,6 +2,7 @@
 /* fork.c -- counts forks, so that a child can tell that a handle belongs to its parent. */
 #include "libbus/api/fork.h"
 
+#include "libbus/api/alone.h"
 #include "libbus/api/model.h"
 
 atomic_uint fork_generation;
@@ -9,6 +10,7 @@ atomic_uint fork_generation;
 static void count_fork(void)
 {
     atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+    alone_forked();
 }
 
 static void watch_forks(void)

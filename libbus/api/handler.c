@@ -6,6 +6,7 @@
  * the last moment at which a failure can come. */
 #include "libbus/api/handler.h"
 
+#include "libbus/api/alone.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
@@ -31,9 +32,11 @@ static void tell_application(struct bus *bus, const struct bus_error *verdict)
 void *handler_main(void *arg)
 {
     struct bus *bus = arg;
+    alone_thread_begins();
     api_lock(bus);
     while (!is_due(bus) && !bus->is_closed)
         pthread_cond_wait(&bus->handler_news, &bus->lock);
+    alone_thread_ends(); /* from here on it may run the application's handler */
     if (is_due(bus)) {
         struct bus_error *verdict = bus_error_ref(bus->failure);
         bus->is_handler_running = true;

@@ -60,9 +60,10 @@ enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the options are not initialised, or were made for a newer library");
     if (known.pending < 0 || known.pending > UINT8_MAX || known.strategy < 0 ||
-        known.strategy > UINT8_MAX || known.disclosure < 0 || known.disclosure > UINT8_MAX)
+        known.strategy > UINT8_MAX || known.disclosure < 0 || known.disclosure > UINT8_MAX ||
+        known.deadlock < 0 || known.deadlock > UINT8_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "pending, strategy or disclosure has an unknown value");
+                         "pending, strategy, disclosure or deadlock has an unknown value");
     enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
     if (err != BUS_OK)
         return err;
@@ -77,7 +78,8 @@ enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
                                                    .deadline_ms = known.deadline_ms,
                                                    .pending = (uint64_t)known.pending,
                                                    .strategy = (uint64_t)known.strategy,
-                                                   .disclosure = (uint64_t)known.disclosure}};
+                                                   .disclosure = (uint64_t)known.disclosure,
+                                                   .deadlock = (uint64_t)known.deadlock}};
     err = admin_ask(&call, &question, job_done_row, NULL, reterr);
     admin_end(&call);
     return err;
@@ -193,6 +195,7 @@ static void job_fill(struct bus_job *job, const struct msg_job_shown *shown)
         .member_count = member_count,
         .error = job->error,
         .disclosure = (int)shown->disclosure,
+        .deadlock = (int)shown->deadlock,
     };
 }
 

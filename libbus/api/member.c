@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* member.c -- taking part in a created job: rank, number of members, and barriers. */
+#include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
@@ -27,6 +28,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
     struct session_membership membership = {0};
+    struct blocked_call blocked = {.kind = SESSION_WAIT_MEMBERS};
     api_lock(bus);
     for (;;) {
         err = api_over(bus);
@@ -37,13 +39,17 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
         membership = session_membership(bus->session);
         if (membership.epoch > after_epoch)
             break;
-        if (!session_job_is_created(bus->session))
+        if (!session_job_is_created(bus->session)) {
             err = say_free(bus, reterr);
-        else if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            break;
+        }
+        blocked_begin(bus, &blocked, deadline_ns, &(struct session_wait_place){0});
+        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
         if (err != BUS_OK)
             break;
     }
+    blocked_end(bus, &blocked);
     api_unlock(bus);
     if (err == BUS_OK)
         *out_membership = (struct bus_membership){.epoch = membership.epoch,
@@ -76,11 +82,15 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
     if (api_is_foreign(bus))
         return error_give(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    struct blocked_call blocked = {.kind = SESSION_WAIT_BARRIER};
     api_lock(bus);
     enum bus_err err = look(bus, epoch, reterr);
     api_wake(bus); /* sends BARRIER */
+    if (err == BUS_ETIMEDOUT)
+        blocked_begin(bus, &blocked, deadline_ns, &(struct session_wait_place){0});
     while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         err = look(bus, epoch, reterr);
+    blocked_end(bus, &blocked);
     if (err == BUS_ETIMEDOUT) {
         (void)error_give(reterr, err, &error_timed_out);
         session_barrier_leave(bus->session);

@@ -49,6 +49,10 @@ static const char *const pendings[] = {
     [BUS_PENDING_DELIVER] = "deliver",
     [BUS_PENDING_REPLACE] = "replace",
 };
+static const char *const deadlocks[] = {
+    [BUS_DEADLOCK_TELL] = "tell",
+    [BUS_DEADLOCK_FAIL] = "fail",
+};
 static const char *const strategies[] = {
     [BUS_STRATEGY_CAUSAL] = "causal",
     [BUS_STRATEGY_EARLIEST] = "earliest",
@@ -140,6 +144,11 @@ const char *bus_state_name(enum bus_state state)
 const char *bus_pending_name(enum bus_pending pending)
 {
     return name_of(NAMES(pendings), (int)pending);
+}
+
+const char *bus_deadlock_name(enum bus_deadlock deadlock)
+{
+    return name_of(NAMES(deadlocks), (int)deadlock);
 }
 
 const char *bus_strategy_name(enum bus_strategy strategy)

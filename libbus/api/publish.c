@@ -9,6 +9,7 @@
 #include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/error.h"
+#include "libbus/api/error_wire.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/link_turn.h"
@@ -61,6 +62,16 @@ static enum bus_err say_denied(struct bus *bus, const char *topic, struct bus_er
                      bus->party, topic, bus->party, bus->party, topic);
 }
 
+/* The broker ended the wait for room. */
+static enum bus_err say_wait_over(const struct bus *bus, struct bus_error **reterr)
+{
+    struct buffer *error = NULL;
+    bool is_over = session_wait_over(bus->session, SESSION_WAIT_ROOM, &error);
+    struct bus_error *given = is_over ? error_from_wire(buffer_span(error)) : NULL;
+    buffer_unref(&error);
+    return error_give(reterr, BUS_EFAILED, given);
+}
+
 enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, size_t value_bytes,
                          struct bus_error **reterr)
 {
@@ -88,6 +99,7 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
     case BUS_EENDED:
         return error_say(reterr, err, ERROR_TYPE_COMPLETED,
                          "%s has completed, and writes nothing more", bus->party);
+    case BUS_EFAILED: return say_wait_over(bus, reterr);
     default: return api_say_over(bus, err, reterr);
     }
 }
@@ -155,6 +167,14 @@ static void begin_patience(struct bus *bus, uint32_t topic, struct publish_patie
     patience->progress = session_write_progress(bus->session, topic);
 }
 
+static bool wait_is_over(const struct bus *bus)
+{
+    struct buffer *error = NULL;
+    bool is_over = session_wait_over(bus->session, SESSION_WAIT_ROOM, &error);
+    buffer_unref(&error);
+    return is_over;
+}
+
 enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patience *patience)
 {
     enum bus_err err = api_over(bus);
@@ -163,10 +183,14 @@ enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patien
     thread_say(bus); /* a topic's number may have been asked for */
     if (patience->deadline_ns == 0)
         begin_patience(bus, topic, patience);
-    bool is_blocked = false;
-    blocked_begin(bus, &is_blocked, SESSION_WAIT_ROOM, NULL);
+    struct blocked_call blocked = {.kind = SESSION_WAIT_ROOM};
+    blocked_begin(bus, &blocked, patience->deadline_ns,
+                  &(struct session_wait_place){.own_topic = topic});
     bool is_awake = api_wait(bus, &bus->news, &bus->waiters, patience->deadline_ns);
-    blocked_end(bus, &is_blocked, SESSION_WAIT_ROOM);
+    bool is_over = bus->session != NULL && wait_is_over(bus);
+    blocked_end(bus, &blocked);
+    if (is_over)
+        return BUS_EFAILED;
     if (is_awake)
         return api_over(bus);
     if (session_write_progress(bus->session, topic) != patience->progress) {

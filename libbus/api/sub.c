@@ -551,7 +551,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
     struct bus *bus = sub->bus;
     enum bus_err err = BUS_OK;
     bool has_waited = false;
-    bool is_blocked = false;
+    struct blocked_call blocked = {.kind = SESSION_WAIT_READS};
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     while (err == BUS_OK && atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {
@@ -570,15 +570,18 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
             thread_say(bus);
         if (count == 0 && code != CODE_ETIMEDOUT) {
             err = say_refused(sub, code, encoded, reterr);
+        } else if (count == 0 && blocked.is_on &&
+                   session_wait_over(bus->session, SESSION_WAIT_READS, &encoded)) {
+            err = error_give(reterr, BUS_EFAILED, error_from_wire(buffer_span(encoded)));
         } else if (count == 0 && !thread_look_for_data(bus)) {
             has_waited = true;
-            blocked_begin(bus, &is_blocked, SESSION_WAIT_READS,
+            blocked_begin(bus, &blocked, deadline_ns,
                           &(struct session_wait_place){.sub = sub->number});
             err = wait_for_news(sub, deadline_ns, reterr);
         }
         buffer_unref(&encoded);
     }
-    blocked_end(bus, &is_blocked, SESSION_WAIT_READS);
+    blocked_end(bus, &blocked);
     if (err == BUS_OK && !has_waited)
         waiters_found_data(bus);
     api_unlock(bus);

@@ -9,6 +9,7 @@
  * courier, which is a membership with a thread of its own. */
 #include "libbus/api/thread.h"
 
+#include "libbus/api/alone.h"
 #include "libbus/api/clock.h"
 #include "libbus/api/courier.h"
 #include "libbus/api/link_turn.h"
@@ -38,6 +39,7 @@ void *thread_main(void *arg)
 {
     struct bus *bus = arg;
     struct turn *turn = bus->turn;
+    alone_thread_begins();
     api_lock(bus);
     while (!bus->is_done) {
         api_unlock(bus);
@@ -54,6 +56,8 @@ void *thread_main(void *arg)
         }
         sub_collect_all(bus);
         session_tick(bus->session, looked_ns); /* messages that came later were not received yet */
+        if (session_wait_is_asked(bus->session))
+            session_wait_answer(bus->session, alone_is(session_wait_count(bus->session)));
         has_moved |= turn_act(bus, now_ns);
         has_moved |= attach_turn(bus, now_ns);
         has_moved |= turn_send(bus, turn, now_ns);
@@ -65,5 +69,6 @@ void *thread_main(void *arg)
     waiters_broadcast(bus, &bus->news);
     api_unlock(bus);
     api_unref(bus);
+    alone_thread_ends();
     return NULL;
 }

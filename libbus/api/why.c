@@ -50,7 +50,7 @@ const char *bus_wait_name(enum bus_wait wait)
 {
     static const char *const names[] = {"slot",     "unpromised", "reply",   "group",  "busy",
                                         "unserved", "barrier",    "missing", "credit", "room",
-                                        "gather",   "read",       "owed",    "needed"};
+                                        "gather",   "read",       "owed",    "needed", "members"};
     return (unsigned)wait < sizeof names / sizeof names[0] ? names[wait] : "unknown";
 }
 

@@ -81,13 +81,16 @@ struct session_tap_state {
 /* Calls of one kind that are blocked. */
 struct session_blocked {
     unsigned count;
-    uint64_t changes; /* calls that began or ended */
-    uint64_t seen;    /* changes at a beat */
-    int64_t seen_ns;  /* the first beat with these changes */
-    bool is_told;     /* the broker takes them for blocked */
-    uint64_t told;    /* changes when it was told last */
-    bool is_one;      /* the place below is that of all */
+    unsigned timed;      /* of these, with a timeout */
+    uint64_t changes;    /* calls that began or ended */
+    uint64_t seen;       /* changes at a beat */
+    int64_t seen_ns;     /* the first beat with these changes */
+    bool is_told;        /* the broker takes them for blocked */
+    uint64_t told;       /* changes when it was told last */
+    struct buffer *over; /* WAIT_OVER ended them with this error; NULL: it did not */
+    bool is_one;         /* the place below is that of all */
     uint32_t sub;
+    uint32_t own_topic;
     uint64_t seq;
     uint32_t topic_bytes;
     char topic[LIMIT_NAME_BYTES];
@@ -99,6 +102,11 @@ struct session_waiting {
     bool is_due;  /* on a new connection */
     bool has_told;
     int64_t told_ns;
+    bool is_asked;          /* whether the threads of these calls are alone */
+    bool is_alone;          /* they are */
+    bool is_sure_told;      /* WAITING.is_sure, as said last */
+    uint64_t received_told; /* WAITING.data_bytes, as said last */
+    uint64_t number;        /* of the last WAITING */
 };
 
 struct session_question {

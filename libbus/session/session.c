@@ -10,6 +10,7 @@
 #include "libbus/session/session_errors.h"
 #include "libbus/session/session_member.h"
 #include "libbus/session/session_verdict.h"
+#include "libbus/session/session_waiting.h"
 
 #include <string.h>
 
@@ -141,6 +142,7 @@ void session_free(struct session **out_session)
     verdict_rows_fini(session);
     rows_fini(&session->question.rows);
     member_fini(session);
+    waiting_fini(session);
     courier_fini(session);
     buffer_unref(&session->part);
     spares_fini(&session->spares);

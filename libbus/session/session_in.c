@@ -11,6 +11,7 @@
 #include "libbus/session/session_read.h"
 #include "libbus/session/session_tasks.h"
 #include "libbus/session/session_verdict.h"
+#include "libbus/session/session_waiting.h"
 #include "libbus/session/session_watch.h"
 
 #include "libbus/base/must.h"
@@ -223,6 +224,13 @@ static void subscribed_in(struct session *session, const struct msg_subscribed *
     acks_sub_refused(session, sub, subscribed->number);
 }
 
+static void wait_over_in(struct session *session, const struct msg_wait_over *msg)
+{
+    struct inbox_sub *sub = inbox_sub_find(&session->inbox, waiting_over_in(session, msg));
+    if (sub != NULL)
+        session_sub_notify(session, sub);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 /* What operators asked for has its cases from the column `part` of messages.def. */
@@ -263,6 +271,7 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_VERDICT_ROW: verdict_in(session, msg, part); break;
     case TO_CLIENT_MEMBERSHIP: member_membership_in(session, &msg->as.membership); break;
     case TO_CLIENT_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
+    case TO_CLIENT_WAIT_OVER: wait_over_in(session, &msg->as.wait_over); break;
     case TO_CLIENT_BYE: session_bye(session); break;
     case TO_CLIENT_FETCHED_PIECE: break; /* it comes only on the data channel */
 #define TO_CLIENT(upper, name, number, lane, time, id, wait, part, what)                           \

@@ -118,7 +118,9 @@ void member_barrier_in(struct session *session, const struct msg_barrier_done *m
     barrier->is_there = false;
     barrier->is_due = false;
     barrier->code = (enum wire_code)msg->code;
-    if (msg->code != CODE_OK) {
+    if (msg->code != CODE_OK && msg->error.bytes > 0) {
+        barrier->error = buffer_copy(msg->error);
+    } else if (msg->code != CODE_OK) {
         uint8_t error[SESSION_ERROR_BYTES];
         barrier->error =
             buffer_copy(session_error_make(session, ERROR_LOCAL, msg->type, msg->message, error));

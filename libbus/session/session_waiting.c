@@ -4,7 +4,11 @@
  * A call that blocks changes two numbers here, and neither reads a clock nor wakes anybody.  The
  * next beat sees that calls are blocked.  If none of them ended, and no other began, until
  * LIMIT_WAITING_MS later, they have been blocked for as long: the broker is told.  It is told again
- * as soon as one of them ends, but not twice within LIMIT_WAITING_MS. */
+ * as soon as one of them ends, but not twice within LIMIT_WAITING_MS.
+ *
+ * WAITING.is_sure says that nothing but an answer of the broker ends these calls: none has a
+ * timeout, no other thread of the process could do anything, and all that was written before was
+ * accepted.  Only such calls may be ended as part of a deadlock. */
 #include "libbus/session/session_waiting.h"
 
 #include "libbus/base/must.h"
@@ -16,28 +20,81 @@
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 void session_wait_begin(struct session *session, enum session_wait kind,
-                        const struct session_wait_place *place)
+                        const struct session_wait_place *place, bool is_timed)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
     blocked->changes += 1;
     blocked->count += 1;
+    blocked->timed += is_timed;
+    if (blocked->over != NULL)
+        buffer_unref(&blocked->over);
     blocked->is_one = blocked->count == 1 && place != NULL;
     if (!blocked->is_one)
         return;
     blocked->seq = place->seq;
     blocked->sub = place->sub;
+    blocked->own_topic = place->own_topic;
     blocked->topic_bytes = (uint32_t)place->topic.bytes;
     if (place->topic.bytes > 0)
         memcpy(blocked->topic, place->topic.data, place->topic.bytes);
 }
 
-void session_wait_end(struct session *session, enum session_wait kind)
+void session_wait_end(struct session *session, enum session_wait kind, bool is_timed)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
     must(blocked->count > 0);
     blocked->changes += 1;
     blocked->count -= 1;
+    blocked->timed -= is_timed;
     blocked->is_one = false;
+}
+
+unsigned session_wait_count(const struct session *session)
+{
+    unsigned count = 0;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
+        count += session->waiting.calls[kind].count;
+    return count;
+}
+
+bool session_wait_is_asked(const struct session *session)
+{
+    return session->waiting.is_asked;
+}
+
+void session_wait_answer(struct session *session, bool is_alone)
+{
+    session->waiting.is_asked = false;
+    session->waiting.is_alone = is_alone;
+}
+
+bool session_wait_over(const struct session *session, enum session_wait kind,
+                       struct buffer **out_error)
+{
+    struct buffer *over = session->waiting.calls[kind].over;
+    if (over == NULL)
+        return false;
+    *out_error = buffer_ref(over);
+    return true;
+}
+
+uint32_t waiting_over_in(struct session *session, const struct msg_wait_over *msg)
+{
+    enum session_wait kind = msg->kind == 0 ? SESSION_WAIT_ROOM : SESSION_WAIT_READS;
+    struct session_blocked *blocked = &session->waiting.calls[kind];
+    bool is_it = blocked->count > 0 && msg->number == session->waiting.number && blocked->is_told &&
+                 blocked->told == blocked->changes;
+    if (!is_it || blocked->over != NULL)
+        return 0;
+    blocked->over = buffer_copy(msg->error);
+    session->news.is_result = true; /* for the call that waits for room */
+    return kind == SESSION_WAIT_READS ? blocked->sub : 0;
+}
+
+void waiting_fini(struct session *session)
+{
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
+        buffer_unref(&session->waiting.calls[kind].over);
 }
 
 /* ---- what is said ---------------------------------------------------------------------------- */
@@ -69,6 +126,41 @@ void waiting_beat(struct session *session)
         blocked->seen = blocked->changes;
         blocked->seen_ns = session->now_ns;
     }
+    session->waiting.is_asked = session->waiting.is_live && !is_silent(session);
+}
+
+/* Whether nothing that this session wrote is still to be accepted or answered. */
+static bool is_all_accepted(const struct session *session)
+{
+    return session->outbox.bytes == 0 && session->uploads.bytes == 0 &&
+           session->controls.first == NULL;
+}
+
+/* Whether the calls that are told, and no others, are blocked until the broker answers. */
+static bool is_sure(const struct session *session)
+{
+    const struct session_waiting *waiting = &session->waiting;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
+        const struct session_blocked *blocked = &waiting->calls[kind];
+        bool is_in_one = kind == SESSION_WAIT_SLOTS || blocked->is_one;
+        if (blocked->count > 0 && (blocked->timed > 0 || !is_in_one || !is_long(session, blocked)))
+            return false;
+    }
+    return session_wait_count(session) > 0 && waiting->is_alone && is_all_accepted(session);
+}
+
+/* What was said of all calls that are told has changed. */
+static bool is_certainty_news(const struct session *session)
+{
+    const struct session_waiting *waiting = &session->waiting;
+    bool is_any = false;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
+        is_any |= waiting->calls[kind].is_told;
+    if (!is_any)
+        return false;
+    bool is_sure_now = is_sure(session);
+    return is_sure_now != waiting->is_sure_told ||
+           (is_sure_now && waiting->received_told != session->data_received);
 }
 
 /* What was told is over, or what is blocked was not told. */
@@ -80,7 +172,7 @@ static bool is_news(const struct session *session, const struct session_blocked 
 int64_t waiting_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = INT64_MAX;
-    if (is_silent(session) || session->stage_bytes > 0)
+    if (is_silent(session) || session->stage_bytes > 0 || session->waiting.is_asked)
         return INT64_MAX;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         const struct session_blocked *blocked = &session->waiting.calls[kind];
@@ -106,18 +198,28 @@ static uint64_t take_ms(struct session *session, enum session_wait kind)
                             : 0;
 }
 
+static struct span name_of_own(struct session *session, uint32_t own_topic)
+{
+    const struct own_topic *topic = own_topics_find(&session->own, own_topic);
+    return topic != NULL ? topic->name : SPAN_NONE;
+}
+
 bool waiting_message(struct session *session, struct msg *out)
 {
     struct session_waiting *waiting = &session->waiting;
-    bool is_any = waiting->is_due;
+    bool is_any = waiting->is_due || is_certainty_news(session);
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
         is_any |= is_news(session, &waiting->calls[kind]);
     bool is_early = waiting->has_told && !waiting->is_due &&
                     session->now_ns < later_ns(waiting->told_ns, WAITING_NS);
-    if (!is_any || is_early || is_silent(session))
+    if (!is_any || is_early || is_silent(session) || waiting->is_asked)
         return false;
     const struct session_blocked *slots = &waiting->calls[SESSION_WAIT_SLOTS];
     const struct session_blocked *reads = &waiting->calls[SESSION_WAIT_READS];
+    const struct session_blocked *room = &waiting->calls[SESSION_WAIT_ROOM];
+    waiting->is_sure_told = is_sure(session);
+    waiting->received_told = session->data_received;
+    waiting->number += 1;
     out->type = MSG_WAITING;
     out->as.waiting = (struct msg_waiting){
         .slots_ms = take_ms(session, SESSION_WAIT_SLOTS),
@@ -126,6 +228,12 @@ bool waiting_message(struct session *session, struct msg *out)
         .topic = slots->is_one ? span_of(slots->topic, slots->topic_bytes) : SPAN_NONE,
         .seq = slots->is_one ? slots->seq : 0,
         .sub = reads->is_one ? reads->sub : 0,
+        .barrier_ms = take_ms(session, SESSION_WAIT_BARRIER),
+        .members_ms = take_ms(session, SESSION_WAIT_MEMBERS),
+        .room_topic = room->is_one ? name_of_own(session, room->own_topic) : SPAN_NONE,
+        .is_sure = waiting->is_sure_told,
+        .data_bytes = waiting->received_told,
+        .number = waiting->number,
     };
     waiting->is_due = false;
     waiting->has_told = true;

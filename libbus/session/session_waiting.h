@@ -13,5 +13,8 @@ bool waiting_message(struct session *session, struct msg *out);
 int64_t waiting_deadline_ns(const struct session *session);
 /* A new connection: a broker that was told of a call hears again. */
 void waiting_rewind(struct session *session);
+/* The subscription whose reader may go on; 0: none. */
+uint32_t waiting_over_in(struct session *session, const struct msg_wait_over *msg);
+void waiting_fini(struct session *session);
 
 #endif

@@ -345,7 +345,7 @@ static void put_members(struct core_dump *dump, const struct core *core, const s
     LINE(dump, "   created", spec->min, spec->max, (uint64_t)spec->join_window_ms,
          (uint64_t)spec->settle_ms, spec->max_restarts, (uint64_t)spec->deadline_ms, spec->pending,
          spec->strategy, (uint64_t)job->due_wall_ns);
-    LINE(dump, "   joins", (uint64_t)spec->join_timeout_ms);
+    LINE(dump, "   joins", (uint64_t)spec->join_timeout_ms, spec->deadlock);
     LINE(dump, "   members", job->state, number_of(job->failure), (uint64_t)job->pause_ms,
          job->is_called_off, roster->epoch, job->round, roster->place_count, roster->hole_count,
          roster->completed_count);

@@ -38,23 +38,25 @@ static char logged[400];             /* the last line of the log */
 enum { CONNS_MAX = 96 };             /* numbers of connections that tests choose are below */
 static uint32_t speakers[CONNS_MAX]; /* whose connection it is, in options.access */
 static uint64_t tokens[CONNS_MAX];
-static uint64_t numbers[CONNS_MAX]; /* of control messages */
-static uint64_t frames[CONNS_MAX];  /* of data */
-static uint32_t topic_number;       /* of the last TOPIC_OPENED */
-static uint64_t event_next;         /* as the last WELCOME said */
-static struct msg_welcome welcomed; /* the last WELCOME */
-static uint64_t event_bytes;        /* texts and error of the last event told */
-static int64_t references;          /* on payloads */
-static uint64_t steps;              /* so far */
-static uint64_t kept;               /* ... whose facts are said to be in the journal */
-static uint64_t outlook;            /* of the newest VERDICT */
-static uint64_t durability;         /* as the last WELCOME, ACCEPTED or CHUNKED said */
-static bool is_alone;               /* there is too much to compare after every step */
+static uint64_t numbers[CONNS_MAX];    /* of control messages */
+static uint64_t frames[CONNS_MAX];     /* of data */
+static uint32_t topic_number;          /* of the last TOPIC_OPENED */
+static uint64_t event_next;            /* as the last WELCOME said */
+static struct msg_welcome welcomed;    /* the last WELCOME */
+static uint64_t event_bytes;           /* texts and error of the last event told */
+static int64_t references;             /* on payloads */
+static uint64_t steps;                 /* so far */
+static uint64_t kept;                  /* ... whose facts are said to be in the journal */
+static uint64_t outlook;               /* of the newest VERDICT */
+static uint64_t data_bytes[CONNS_MAX]; /* sent to this client, as its last ECHO said */
+static uint64_t durability;            /* as the last WELCOME, ACCEPTED or CHUNKED said */
+static bool is_alone;                  /* there is too much to compare after every step */
 static const char *job_name = "job";
 static uint32_t attempt = 1; /* that frames are of */
 
 /* What was told as facts. */
 static char error_message[512]; /* of the error that was said last */
+static uint32_t error_causes;   /* of the same */
 static struct record {
     uint8_t *bytes;
     uint32_t count;
@@ -102,6 +104,7 @@ static inline void say_error(struct span bytes)
     cr_assert_eq(error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count), WIRE_OK);
     say(" (%s of %.*s)", error_kind_name(records[0].kind), (int)records[0].party.bytes,
         (const char *)records[0].party.data);
+    error_causes = records[0].cause_count;
     snprintf(error_message, sizeof error_message, "%.*s", (int)records[0].message.bytes,
              (const char *)records[0].message.data);
 }
@@ -135,7 +138,7 @@ static inline void say_why_edge(conn_id conn, const struct msg_why_edge *edge)
 {
     static const char *const kinds[] = {"slot",     "unpromised", "reply",   "group",  "busy",
                                         "unserved", "barrier",    "missing", "credit", "room",
-                                        "gather",   "read",       "owed",    "needed"};
+                                        "gather",   "read",       "owed",    "needed", "members"};
     say("%u < %s -> %s: %s x%u %.*s#%u since %u ms%s", conn, why_names[edge->from % WHY_NAMES_MAX],
         why_names[edge->to % WHY_NAMES_MAX], kinds[edge->kind], (unsigned)edge->count,
         (int)edge->topic.bytes, (const char *)edge->topic.data, (unsigned)edge->seq,
@@ -178,6 +181,16 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
         say("%u < barrier %u/%u: %u %.*s", conn, (unsigned)msg->as.barrier_done.epoch,
             (unsigned)msg->as.barrier_done.round, (unsigned)msg->as.barrier_done.code,
             (int)msg->as.barrier_done.type.bytes, (const char *)msg->as.barrier_done.type.data);
+        say_error(msg->as.barrier_done.error);
+        break;
+    case MSG_WAIT_OVER:
+        say("%u < wait over: %s of word %u", conn, msg->as.wait_over.kind == 0 ? "room" : "reads",
+            (unsigned)msg->as.wait_over.number);
+        say_error(msg->as.wait_over.error);
+        break;
+    case MSG_ECHO:
+        data_bytes[conn] = msg->as.echo.data_bytes;
+        say("%u < echo", conn);
         break;
     case MSG_WHY_NODE: say_why_node(conn, &msg->as.why_node); break;
     case MSG_WHY_EDGE: say_why_edge(conn, &msg->as.why_edge); break;

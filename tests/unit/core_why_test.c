@@ -283,6 +283,36 @@ Test(core_why, names_who_owes_a_reader_its_next_value)
            "9 < why 0 \n");
 }
 
+Test(core_why, names_who_owes_a_worker_its_next_task)
+{
+    join_with_observer(2);
+    uint32_t topic = open_topic(1, "alice/jobs");
+    share(2, 1, "alice/jobs", "workers", 1);
+    reserve(1, topic, 0);
+    say_waiting(2, (struct msg_waiting){.reads_ms = 500, .sub = 1});
+    forget();
+    ask();
+    EXPECT("9 < bob: running\n"
+           "9 < alice: running owes 1\n"
+           "9 < bob -> alice: read x1 alice/jobs#0 since 500 ms, blocked\n"
+           "9 < why 0 \n");
+}
+
+Test(core_why, names_the_job_whose_membership_a_member_waits_for)
+{
+    ask_from(OBSERVER);
+    create_job(OBSERVER, a_job(2, 2));
+    join(1);
+    join(2);
+    say_waiting(1, (struct msg_waiting){.members_ms = 500});
+    forget();
+    ask();
+    EXPECT("9 < alice: running\n"
+           "9 < job job:  x0\n"
+           "9 < alice -> job job: members x1 #0 since 500 ms, blocked\n"
+           "9 < why 0 \n");
+}
+
 Test(core_why, names_what_a_slot_needs)
 {
     join_with_observer(2);
@@ -376,7 +406,7 @@ Test(core_why, tells_a_cycle_of_two_once_with_a_waiter_outside)
     EXPECT("");
     wait_ms(LIMIT_WHY_LOOK_MS);
     EXPECT("8 < job.deadlock alice/1 bob/x#0 x2\n");
-    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> alice: none can go on");
+    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> alice: each waits for the next");
     wait_ms((int64_t)10 * LIMIT_WHY_LOOK_MS);
     cr_expect(!is_told(), "%s", said);
     forget();
@@ -393,7 +423,8 @@ Test(core_why, tells_a_cycle_of_three)
     forget();
     two_looks();
     EXPECT("8 < job.deadlock carol/1 alice/x#0 x3\n");
-    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> carol -> alice: none can go on");
+    cr_expect_str_eq(logged,
+                     "job.deadlock: alice -> bob -> carol -> alice: each waits for the next");
 }
 
 Test(core_why, tells_the_next_cycle_of_the_same_parties)
@@ -477,7 +508,8 @@ Test(core_why, sees_a_cycle_over_a_barrier_and_credit)
     forget();
     two_looks();
     cr_expect(is_told(), "%s", said);
-    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> the barrier -> alice: none can go on");
+    cr_expect_str_eq(logged,
+                     "job.deadlock: alice -> bob -> the barrier -> alice: each waits for the next");
     forget();
 }
 
@@ -511,6 +543,258 @@ Test(core_why, lets_a_reader_go_on_to_whom_anybody_may_write)
     two_looks();
     cr_expect(!is_told(), "%s", said);
     forget();
+}
+
+/* ---- cycles that are ended ------------------------------------------------------------------- */
+
+/* A job of so many that run, in which the youngest wait of a cycle fails. */
+static void strict_job(uint64_t parties)
+{
+    struct msg_job_create job = a_job(parties, parties);
+    job.deadlock = 1;
+    ask_from(OBSERVER);
+    create_job(OBSERVER, job);
+    for (conn_id conn = 1; conn <= parties; conn++)
+        join(conn);
+    tap(TAP);
+}
+
+/* Only the broker ends what is blocked. */
+static void say_sure(conn_id conn, struct msg_waiting waiting)
+{
+    for (int i = 0; i < 2; i++) { /* ECHO counts what waits for no journal */
+        kept = steps;
+        message(conn, (struct msg){.type = MSG_BEAT});
+    }
+    waiting.is_sure = 1;
+    waiting.data_bytes = data_bytes[conn];
+    waiting.number = 7;
+    say_waiting(conn, waiting);
+}
+
+static void block_surely(conn_id conn, const char *topic, uint64_t seq)
+{
+    await_slot(conn, seq + 1, topic, seq);
+    say_sure(conn, (struct msg_waiting){.slots_ms = 1000, .topic = span_text(topic), .seq = seq});
+}
+
+/* What alice, bob and carol hear. */
+static bool is_any_ended(void)
+{
+    return strstr(said, "(dependency of") != NULL;
+}
+
+Test(core_why, fails_the_youngest_wait_with_the_others_as_its_causes)
+{
+    strict_job(3);
+    block_surely(1, "bob/x", 0);
+    block_surely(2, "carol/x", 0);
+    pass_ms(10);
+    block_surely(3, "alice/x", 0);
+    forget();
+    wait_ms(LIMIT_WHY_LOOK_MS + 1);
+    EXPECT("");
+    wait_ms(LIMIT_WHY_LOOK_MS);
+    EXPECT("8 < job.deadlock carol/1 alice/x#0 x3 (dependency of carol)\n"
+           "13 < sub 0 error #0 (dependency of carol)\n");
+    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> carol -> alice: none can go on");
+    cr_expect_str_eq(error_message, "alice -> bob -> carol -> alice: none can go on");
+    cr_expect_eq(error_causes, 2);
+    wait_ms((int64_t)10 * LIMIT_WHY_LOOK_MS);
+    EXPECT("");
+    block_surely(3, "alice/x", 0); /* the slot is open as before: it may be awaited again */
+    forget();
+    two_looks();
+    cr_expect(is_any_ended(), "%s", said);
+    forget();
+}
+
+/* alice has no credit until bob reads, and he is at the barrier. */
+static void barrier_and_credit(uint64_t barrier_ms, uint64_t room_ms)
+{
+    small_windows();
+    strict_job(2);
+    subscribe(2, 1, "alice/x", "", 0, 0);
+    fill_window(1, "alice/x");
+    barrier(2, 1, 1, 1);
+    pass_ms((int64_t)barrier_ms);
+    say_sure(2, (struct msg_waiting){.barrier_ms = barrier_ms});
+    say_sure(1, (struct msg_waiting){.room_ms = room_ms, .room_topic = span_text("alice/x")});
+    forget();
+    two_looks();
+}
+
+Test(core_why, fails_the_wait_at_a_barrier)
+{
+    barrier_and_credit(1000, 3000);
+    EXPECT("2 < barrier 1/1: 9  (dependency of bob)\n"
+           "8 < job.deadlock bob/1 #1 x2 (dependency of bob)\n");
+    cr_expect_eq(error_causes, 1);
+}
+
+Test(core_why, fails_the_wait_of_a_writer_without_credit)
+{
+    barrier_and_credit(3000, 1000);
+    EXPECT("1 < wait over: room of word 7 (dependency of alice)\n"
+           "8 < job.deadlock alice/1 alice/x#0 x2 (dependency of alice)\n");
+}
+
+Test(core_why, fails_the_wait_of_a_reader)
+{
+    strict_job(2);
+    uint32_t topic = open_topic(1, "alice/x");
+    reserve(1, topic, 0);
+    subscribe(2, 3, "alice/x", "", 0, 0);
+    block_surely(1, "bob/y", 0);
+    pass_ms(10);
+    say_sure(2, (struct msg_waiting){.reads_ms = 1, .sub = 3});
+    forget();
+    two_looks();
+    EXPECT("2 < wait over: reads of word 7 (dependency of bob)\n"
+           "8 < job.deadlock bob/1 alice/x#0 x2 (dependency of bob)\n");
+}
+
+/* ---- cycles that are not ended: somebody may still go on ------------------------------------- */
+
+/* A cycle of alice and bob in a job that ends them; but what the change does makes it unsure. */
+static void expect_not_ended(void (*change)(void))
+{
+    strict_job(3);
+    block_surely(1, "bob/x", 0);
+    block_surely(2, "alice/x", 0);
+    change();
+    forget();
+    two_looks();
+    two_looks();
+    cr_expect(!is_any_ended(), "%s", said);
+    forget();
+}
+
+/* A timeout, another thread, or values that were not accepted: the client says that. */
+static void bob_is_not_sure(void)
+{
+    say_waiting(2, (struct msg_waiting){.slots_ms = 1000, .topic = span_text("alice/x")});
+}
+
+static void frames_are_on_their_way_to_bob(void)
+{
+    uint32_t topic = open_topic(3, "carol/x");
+    subscribe(2, 1, "carol/x", "", 0, 0);
+    publish(3, topic, 0, 1, 5);
+}
+
+static void bob_has_no_connection(void)
+{
+    closed(2);
+}
+
+static void bob_promises_progress(void)
+{
+    say_progress(2, 60000, "epoch 1");
+}
+
+static void a_slot_of_bob_has_a_deadline(void)
+{
+    promise(2, open_topic(2, "bob/x"), 0, 3600000);
+    block_surely(2, "alice/x", 0);
+}
+
+/* Her other thread is at the barrier, and she is told that all were there. */
+static void alice_is_being_answered(void)
+{
+    block_surely(1, "bob/x", 0);
+    say_sure(
+        1, (struct msg_waiting){.slots_ms = 1000, .topic = span_text("bob/x"), .barrier_ms = 1000});
+}
+
+static void alice_waits_for_another_membership(void)
+{
+    say_sure(
+        1, (struct msg_waiting){.slots_ms = 1000, .topic = span_text("bob/x"), .members_ms = 1000});
+}
+
+static void alice_reads_several(void)
+{
+    say_sure(1,
+             (struct msg_waiting){.slots_ms = 1000, .topic = span_text("bob/x"), .reads_ms = 1000});
+}
+
+static void alice_works_for_a_group(void)
+{
+    share(1, 4, "carol/jobs", "workers", 1);
+    say_sure(1, (struct msg_waiting){
+                    .slots_ms = 1000, .topic = span_text("bob/x"), .reads_ms = 1000, .sub = 4});
+}
+
+Test(core_why, ends_no_wait_while_the_client_is_not_sure)
+{
+    expect_not_ended(bob_is_not_sure);
+}
+
+Test(core_why, ends_no_wait_while_frames_are_on_their_way)
+{
+    expect_not_ended(frames_are_on_their_way_to_bob);
+}
+
+Test(core_why, ends_no_wait_while_a_member_has_no_connection)
+{
+    expect_not_ended(bob_has_no_connection);
+}
+
+Test(core_why, ends_no_wait_while_a_member_promises_progress)
+{
+    expect_not_ended(bob_promises_progress);
+}
+
+Test(core_why, ends_no_wait_for_a_slot_with_a_deadline)
+{
+    expect_not_ended(a_slot_of_bob_has_a_deadline);
+}
+
+Test(core_why, ends_no_wait_of_a_member_that_is_being_answered)
+{
+    expect_not_ended(alice_is_being_answered);
+}
+
+Test(core_why, ends_no_wait_of_a_member_that_may_see_another_membership)
+{
+    expect_not_ended(alice_waits_for_another_membership);
+}
+
+Test(core_why, ends_no_wait_of_a_member_that_reads_several_subscriptions)
+{
+    expect_not_ended(alice_reads_several);
+}
+
+Test(core_why, ends_no_wait_of_a_worker_that_may_get_a_task)
+{
+    expect_not_ended(alice_works_for_a_group);
+}
+
+Test(core_why, ends_no_wait_through_a_group_that_another_worker_may_join)
+{
+    strict_job(2);
+    share(2, 1, "alice/jobs", "workers", 1);
+    request(0);
+    request(1);
+    block_surely(1, "alice/_replies", 1); /* bob is busy with the first */
+    block_surely(2, "alice/y", 0);
+    forget();
+    two_looks();
+    cr_expect(is_told() && !is_any_ended(), "%s", said);
+    forget();
+}
+
+Test(core_why, ends_no_wait_in_a_job_that_does_not_ask_for_it)
+{
+    join_with_observer(2);
+    tap(TAP);
+    block_surely(1, "bob/x", 0);
+    block_surely(2, "alice/x", 0);
+    forget();
+    two_looks();
+    EXPECT("8 < job.deadlock alice/1 bob/x#0 x2\n");
+    cr_expect_str_eq(logged, "job.deadlock: alice -> bob -> alice: none can go on");
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */

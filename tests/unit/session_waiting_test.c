@@ -3,6 +3,13 @@
 #include "tests/unit/session_driver.h"
 
 static struct driver d;
+static bool is_alone;
+
+static void answer(void)
+{
+    if (session_wait_is_asked(d.session))
+        session_wait_answer(d.session, is_alone);
+}
 
 /* The beat of this second, and nothing else. */
 static void beat(void)
@@ -11,16 +18,18 @@ static void beat(void)
     session_tick(d.session, d.now_ns);
     (void)driver_expect(&d, MSG_BEAT);
     driver_say(&d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = d.now_ns});
+    answer();
 }
 
 static void block_on(const char *topic, uint64_t seq)
 {
     session_wait_begin(d.session, SESSION_WAIT_SLOTS,
-                       &(struct session_wait_place){.topic = span_text(topic), .seq = seq});
+                       &(struct session_wait_place){.topic = span_text(topic), .seq = seq}, false);
 }
 
 static struct msg_waiting expect_waiting(void)
 {
+    answer();
     return driver_expect(&d, MSG_WAITING).as.waiting;
 }
 
@@ -44,7 +53,7 @@ Test(session_waiting, says_what_blocks_for_a_second_and_that_it_is_over)
     cr_expect(said.room_ms == 0 && said.reads_ms == 0);
     beat();
     expect_silence();
-    session_wait_end(d.session, SESSION_WAIT_SLOTS);
+    session_wait_end(d.session, SESSION_WAIT_SLOTS, false);
     said = expect_waiting();
     cr_expect_eq(said.slots_ms, 0);
     beat();
@@ -56,9 +65,9 @@ Test(session_waiting, says_nothing_of_calls_that_return_within_a_second)
 {
     driver_up(&d);
     for (int i = 0; i < 5; i++) {
-        session_wait_begin(d.session, SESSION_WAIT_READS, NULL);
+        session_wait_begin(d.session, SESSION_WAIT_READS, NULL, false);
         beat();
-        session_wait_end(d.session, SESSION_WAIT_READS);
+        session_wait_end(d.session, SESSION_WAIT_READS, false);
         expect_silence();
     }
     driver_fini(&d);
@@ -72,7 +81,7 @@ Test(session_waiting, says_one_thing_a_second_at_most)
     beat();
     (void)expect_waiting();
     d.now_ns += 100 * DRIVER_MS;
-    session_wait_end(d.session, SESSION_WAIT_SLOTS);
+    session_wait_end(d.session, SESSION_WAIT_SLOTS, false);
     expect_silence();
     cr_expect_eq(session_deadline_ns(d.session), d.now_ns + 900 * DRIVER_MS);
     d.now_ns += 900 * DRIVER_MS;
@@ -87,7 +96,8 @@ Test(session_waiting, names_no_slot_when_calls_wait_for_several)
     driver_up(&d);
     block_on("bob/x", 0);
     block_on("bob/y", 0);
-    session_wait_begin(d.session, SESSION_WAIT_READS, &(struct session_wait_place){.sub = 3});
+    session_wait_begin(d.session, SESSION_WAIT_READS, &(struct session_wait_place){.sub = 3},
+                       false);
     beat();
     beat();
     struct msg_waiting said = expect_waiting();
@@ -99,7 +109,7 @@ Test(session_waiting, names_no_slot_when_calls_wait_for_several)
 Test(session_waiting, says_it_again_on_a_new_connection)
 {
     driver_up(&d);
-    session_wait_begin(d.session, SESSION_WAIT_ROOM, NULL);
+    session_wait_begin(d.session, SESSION_WAIT_ROOM, NULL, false);
     beat();
     beat();
     (void)expect_waiting();
@@ -122,9 +132,108 @@ Test(session_waiting, takes_a_late_word_for_no_standstill_of_the_process)
     for (int i = 0; i < 20; i++)
         beat();
     d.now_ns += 500 * DRIVER_MS;
-    session_wait_end(d.session, SESSION_WAIT_SLOTS);
+    session_wait_end(d.session, SESSION_WAIT_SLOTS, false);
     session_tick(d.session, d.now_ns); /* the word is 19 s after the last one */
     (void)expect_waiting();
     cr_expect_eq(session_deadline_ns(d.session), d.now_ns + 500 * DRIVER_MS);
+    driver_fini(&d);
+}
+
+/* ---- is_sure --------------------------------------------------------------------------------- */
+
+static void block_in(enum session_wait kind, bool is_timed)
+{
+    session_wait_begin(d.session, kind, &(struct session_wait_place){0}, is_timed);
+}
+
+/* Beats until something is said. */
+static struct msg_waiting next_waiting(void)
+{
+    beat();
+    beat();
+    return expect_waiting();
+}
+
+static void up_alone(void)
+{
+    is_alone = true;
+    driver_up(&d);
+}
+
+Test(session_waiting, is_sure_of_calls_without_a_timeout_that_are_alone)
+{
+    up_alone();
+    block_on("bob/x", 0);
+    struct msg_waiting said = next_waiting();
+    cr_expect(said.is_sure && said.number == 1 && said.data_bytes == 0);
+    is_alone = false; /* another thread begins */
+    beat();
+    cr_expect_not(expect_waiting().is_sure);
+    is_alone = true;
+    beat();
+    cr_expect(expect_waiting().is_sure);
+    driver_fini(&d);
+}
+
+Test(session_waiting, is_not_sure_of_a_call_with_a_timeout)
+{
+    up_alone();
+    block_in(SESSION_WAIT_BARRIER, true);
+    cr_expect_not(next_waiting().is_sure);
+    driver_fini(&d);
+}
+
+Test(session_waiting, is_not_sure_of_a_call_that_began_lately)
+{
+    up_alone();
+    block_on("bob/x", 0);
+    beat();
+    block_in(SESSION_WAIT_BARRIER, false);
+    beat();
+    struct msg_waiting said = expect_waiting();
+    cr_expect(said.slots_ms > 0 && said.barrier_ms == 0 && !said.is_sure);
+    beat();
+    said = expect_waiting();
+    cr_expect(said.slots_ms > 0 && said.barrier_ms > 0 && said.is_sure);
+    driver_fini(&d);
+}
+
+Test(session_waiting, is_not_sure_of_readers_of_several_subscriptions)
+{
+    up_alone();
+    session_wait_begin(d.session, SESSION_WAIT_READS, &(struct session_wait_place){.sub = 1},
+                       false);
+    session_wait_begin(d.session, SESSION_WAIT_READS, &(struct session_wait_place){.sub = 2},
+                       false);
+    cr_expect_not(next_waiting().is_sure);
+    driver_fini(&d);
+}
+
+Test(session_waiting, is_not_sure_before_all_it_wrote_was_accepted)
+{
+    up_alone();
+    uint32_t topic = driver_topic(&d, "alice/x", 9, 1000);
+    cr_assert_eq(session_publish(d.session, d.now_ns, topic, &(struct span){"v", 1}, 1, NULL),
+                 CODE_OK);
+    struct buffer *part = driver_part(&d);
+    block_on("bob/x", 0);
+    cr_expect_not(next_waiting().is_sure);
+    buffer_unref(&part);
+    driver_accept(&d, 1, 0);
+    beat();
+    cr_expect(expect_waiting().is_sure);
+    driver_fini(&d);
+}
+
+Test(session_waiting, says_which_calls_wait_for_members_and_for_room)
+{
+    up_alone();
+    uint32_t topic = driver_topic(&d, "alice/x", 9, 1000);
+    session_wait_begin(d.session, SESSION_WAIT_ROOM,
+                       &(struct session_wait_place){.own_topic = topic}, false);
+    block_in(SESSION_WAIT_MEMBERS, false);
+    struct msg_waiting said = next_waiting();
+    cr_expect(said.members_ms > 0 && said.room_ms > 0 && said.is_sure);
+    cr_expect(span_equal(said.room_topic, span_text("alice/x")));
     driver_fini(&d);
 }

@@ -5,6 +5,7 @@
  * says it again, and so do all clients after a restart of the broker.  That all met is a fact. */
 #include "broker/core/lifecycle/barrier.h"
 
+#include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/tables/effect.h"
 
@@ -32,6 +33,17 @@ static struct session *member_session(const struct core *core, const struct job 
 {
     const struct party *party = pool_find(&core->parties, job->roster.places[rank].party);
     return party != NULL ? party->session : NULL;
+}
+
+void barrier_fail(struct core *core, struct session *session, struct failure *failure)
+{
+    const struct job *job = session->job;
+    barrier_forget(session);
+    struct msg *msg = effects_msg(core->effects, session->control, MSG_BARRIER_DONE);
+    msg->as.barrier_done = (struct msg_barrier_done){.epoch = job->meeting_epoch,
+                                                     .round = job->round + 1,
+                                                     .code = CODE_EFAILED,
+                                                     .error = failure_span(failure)};
 }
 
 /* All sessions at the barrier get the same answer, and leave the barrier. */

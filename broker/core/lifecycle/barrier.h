@@ -12,5 +12,7 @@ void barrier_look(struct core *core, struct job *job); /* whether all are there 
 /* Whoever waits there is told this instead. */
 void barrier_end(struct core *core, struct job *job, enum wire_code code, const char *type,
                  const char *message);
+/* One that waits there is told this failure, and the others go on waiting. */
+void barrier_fail(struct core *core, struct session *session, struct failure *failure);
 
 #endif

@@ -564,7 +564,8 @@ static struct job_spec spec_of(const struct msg_job_create *msg)
                              .deadline_ms = msg->deadline_ms,
                              .pending = (uint8_t)msg->pending,
                              .strategy = (uint8_t)msg->strategy,
-                             .disclosure = (uint8_t)msg->disclosure};
+                             .disclosure = (uint8_t)msg->disclosure,
+                             .deadlock = (uint8_t)msg->deadlock};
 }
 
 static const char *job_create_complaint(const struct msg_job_create *msg,
@@ -742,7 +743,8 @@ void job_show(struct core *core, struct session *session, const struct msg_job_s
                                .epoch = job->roster.epoch,
                                .world_size = job->roster.place_count,
                                .error = failure_span(job->failure),
-                               .disclosure = spec->disclosure};
+                               .disclosure = spec->disclosure,
+                               .deadlock = spec->deadlock};
 }
 
 static void cancel(struct core *core, struct job *job, struct span why)

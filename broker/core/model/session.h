@@ -71,9 +71,15 @@ struct blocked {
     uint32_t topic; /* the one slot that they wait for; 0: all that are awaited */
     uint64_t seq;
     int64_t room_ns;
+    uint32_t room_topic; /* the one that they write; 0: several */
     int64_t reads_ns;
-    uint32_t sub;   /* the client's number of a subscription */
-    uint64_t words; /* so many WAITING and PROGRESS came */
+    uint32_t sub; /* the client's number of a subscription; 0: several */
+    int64_t barrier_ns;
+    int64_t members_ns;
+    bool is_sure;        /* only the broker ends these calls */
+    uint64_t data_bytes; /* the client had received so much when it said so */
+    uint64_t number;     /* of that WAITING */
+    uint64_t words;      /* so often WAITING said something new, or PROGRESS came */
 };
 
 /* What is accepted, and the client was not told yet: record/accept.c. */

@@ -38,6 +38,7 @@ enum wait_kind {
     WAIT_READ,
     WAIT_OWED,
     WAIT_NEEDED,
+    WAIT_MEMBERS,
 };
 
 struct wait_node {
@@ -45,7 +46,8 @@ struct wait_node {
     uint32_t id;
     uint64_t seq;
     uint64_t count;
-    bool is_free; /* whatever it waits for, it may go on */
+    bool is_free;   /* whatever it waits for, it may go on */
+    uint32_t waits; /* kinds of its waits in which calls are blocked: bits */
 };
 
 /* All waits of one kind between two nodes; topic, seq and stamp are those of the longest. */
@@ -58,7 +60,11 @@ struct wait_edge {
     int64_t since_ns; /* core_clock() */
     uint64_t stamp;   /* another number for another wait */
     bool is_said;     /* a call is blocked in it, as the client says; or no client waits */
+    bool is_timed;    /* a deadline ends it */
 };
+
+/* As in WAIT_OVER.kind. */
+enum wait_over_kind { WAIT_OVER_ROOM, WAIT_OVER_READS };
 
 enum wait_phase {
     WAIT_PHASE_AWAITS,

@@ -76,7 +76,8 @@ void note_job_created(struct core *core, const struct job *job)
              .join_timeout_ms = spec->join_timeout_ms, .settle_ms = (uint64_t)spec->settle_ms,
              .max_restarts = spec->max_restarts, .deadline_ms = spec->deadline_ms,
              .pending = spec->pending, .strategy = spec->strategy, .disclosure = spec->disclosure,
-             .due_wall_ns = job->due_wall_ns, .first_attempt = job->first_attempt);
+             .due_wall_ns = job->due_wall_ns, .first_attempt = job->first_attempt,
+             .deadlock = spec->deadlock);
 }
 
 void note_job_moved(struct core *core, const struct job *job)

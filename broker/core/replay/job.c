@@ -49,7 +49,8 @@ const char *replay_job_created(struct core *core, struct job *job,
                                  .deadline_ms = fact->deadline_ms,
                                  .pending = (uint8_t)fact->pending,
                                  .strategy = (uint8_t)fact->strategy,
-                                 .disclosure = (uint8_t)fact->disclosure},
+                                 .disclosure = (uint8_t)fact->disclosure,
+                                 .deadlock = (uint8_t)fact->deadlock},
               fact->due_wall_ns);
     job->first_attempt = (uint32_t)fact->first_attempt; /* 0: cancelled, and never created */
     return NULL;

@@ -162,6 +162,16 @@ void await_never(struct core *core, struct party *party, struct failure *failure
     failure_unref(core, why);
 }
 
+void await_fail(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                struct failure *failure)
+{
+    LIST_EACH(link, &session->awaits) {
+        struct await *await = LIST_OWNER(link, struct await, session_link);
+        if (await->topic->id == topic && await->seq == seq)
+            answer_failed(core, await, failure);
+    }
+}
+
 const char *await_open(struct core *core, struct session *session, const struct msg_await *msg)
 {
     enum wire_code code;

@@ -11,6 +11,9 @@ void await_close(struct core *core, struct session *session, uint64_t want);
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
 void await_promised(struct core *core, struct topic *topic);
 void await_never(struct core *core, struct party *party, struct failure *failure);
+/* Waits of the session for this slot end with the failure, whatever becomes of the slot. */
+void await_fail(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
+                struct failure *failure);
 void await_free(struct core *core, struct await *await);
 
 #endif

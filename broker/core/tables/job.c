@@ -39,6 +39,8 @@ const char *job_spec_complaint(const struct job_spec *spec)
         return "more than 1000 restarts";
     if (spec->pending >= JOB_PENDING_COUNT)
         return "pending is neither deliver nor replace";
+    if (spec->deadlock >= JOB_DEADLOCK_COUNT)
+        return "deadlock is neither tell nor fail";
     if (spec->disclosure > JOB_DISCLOSURE_MAX)
         return "disclosure is none of full, message, type and none";
     return NULL;
@@ -49,7 +51,8 @@ bool job_spec_equal(const struct job_spec *a, const struct job_spec *b)
     return a->min == b->min && a->max == b->max && a->join_window_ms == b->join_window_ms &&
            a->join_timeout_ms == b->join_timeout_ms && a->settle_ms == b->settle_ms &&
            a->max_restarts == b->max_restarts && a->deadline_ms == b->deadline_ms &&
-           a->pending == b->pending && a->strategy == b->strategy && a->disclosure == b->disclosure;
+           a->pending == b->pending && a->strategy == b->strategy &&
+           a->disclosure == b->disclosure && a->deadlock == b->deadlock;
 }
 
 uint32_t job_spec_max(const struct job_spec *spec)

@@ -18,6 +18,12 @@ enum job_pending {
     JOB_PENDING_COUNT,
 };
 
+enum job_deadlock {
+    JOB_DEADLOCK_TELL, /* an event tells of parties that wait for each other */
+    JOB_DEADLOCK_FAIL, /* ... and the youngest wait of them fails */
+    JOB_DEADLOCK_COUNT,
+};
+
 enum { JOB_DISCLOSURE_MAX = 4 }; /* as in JOB_CREATE */
 
 struct job_spec {
@@ -32,6 +38,7 @@ struct job_spec {
     uint8_t pending;     /* enum job_pending */
     uint8_t strategy;    /* of its verdict */
     uint8_t disclosure;  /* how much of their errors its parties may let others see; 0: not said */
+    uint8_t deadlock;    /* enum job_deadlock */
 };
 /* Of a job that nobody created. */
 void job_spec_init(struct job_spec *spec);

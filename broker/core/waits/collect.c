@@ -110,12 +110,14 @@ static void collect_await(struct core *core, struct wait_walk *walk, const struc
                              .is_said = is_blocked(await)};
     if (await->state == AWAIT_OPEN) {
         wait.kind = WAIT_SLOT;
-        open = topic->is_replies ? open_slot_find(core, topic, await->seq) : NULL;
+        open = open_slot_find(core, topic, await->seq);
     }
     if (open != NULL && open_slot_is_reply(open))
         aim_at_worker(core, walk, open->terms, &wait);
     else
         wait.to = party_node(walk, topic->writer);
+    wait.is_timed = open != NULL && open->terms != NULL && open->terms->ends_ns != INT64_MAX;
+    wait.is_timed |= wait.kind == WAIT_UNSERVED;
     walk_edge(walk, &wait);
 }
 
@@ -133,11 +135,18 @@ static uint32_t holder_node(struct wait_walk *walk, const struct sub *sub, uint6
     return number;
 }
 
+/* Since when a call of the client is blocked for want of room in this topic; 0: none is. */
+static int64_t blocked_room_ns(const struct topic *topic, const struct session *session)
+{
+    const struct blocked *blocked = &session->blocked;
+    return blocked->room_topic == 0 || blocked->room_topic == topic->id ? blocked->room_ns : 0;
+}
+
 /* Those that have taken least hold it back. */
 static void collect_credit(struct wait_walk *walk, const struct topic *topic,
                            const struct session *session)
 {
-    int64_t since_ns = session->blocked.room_ns;
+    int64_t since_ns = blocked_room_ns(topic, session);
     struct wait_edge wait = {.from = party_node(walk, topic->writer),
                              .kind = WAIT_CREDIT,
                              .topic = topic->id,
@@ -165,7 +174,7 @@ static void collect_room(struct wait_walk *walk, const struct topic *topic,
                                   .topic = topic->id,
                                   .seq = topic->slots.next_seq,
                                   .count = 1,
-                                  .since_ns = session->blocked.room_ns,
+                                  .since_ns = blocked_room_ns(topic, session),
                                   .is_said = true});
 }
 
@@ -177,7 +186,7 @@ static void collect_topic(struct wait_walk *walk, const struct topic *topic)
         return;
     if (topic->is_held_back)
         collect_credit(walk, topic, session);
-    else if (list_is_linked(&topic->room_link) && session->blocked.room_ns != 0)
+    else if (list_is_linked(&topic->room_link) && blocked_room_ns(topic, session) != 0)
         collect_room(walk, topic, session);
 }
 
@@ -240,23 +249,58 @@ static void collect_waiting(struct wait_walk *walk, const struct party *party)
                                         .is_said = true});
 }
 
+/* A member waits for another membership.  Whoever joins or goes makes one, so nobody is waited for
+ * but the job. */
+static void collect_membership(struct wait_walk *walk, const struct session *session)
+{
+    const struct job *job = session->job;
+    uint32_t from = party_node(walk, session->party);
+    if (from == WAIT_GRAPH_NONE || session->party->rank == RANK_NONE)
+        return; /* it waits for a place: see collect_waiting() */
+    walk->nodes[from].is_free = true;
+    walk_edge(walk, &(struct wait_edge){.from = from,
+                                        .to = walk_node(walk, WAIT_NODE_JOB, job->id, 0, NULL),
+                                        .kind = WAIT_MEMBERS,
+                                        .count = 1,
+                                        .since_ns = session->blocked.members_ns,
+                                        .is_said = true});
+}
+
+/* What the subscription reads, or the group of which it is a member; NULL: calls read several. */
+static const struct sub *read_sub(struct core *core, struct session *session)
+{
+    const struct sub *sub = sub_find(core, session, session->blocked.sub);
+    return sub != NULL && sub_is_member(sub) ? sub->group->place : sub;
+}
+
+/* Whether nothing comes that nobody owes.  A group may get a task back at any time. */
+static bool is_all_owed(const struct sub *sub)
+{
+    bool is_all =
+        sub->group == NULL && !list_is_empty(&sub->routes) && list_is_empty(&sub->endings);
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        is_all &= topic_is_valid(sub->patterns[i]);
+    return is_all;
+}
+
 /* A call waits for the next value of a subscription: whoever owes it one.  Where nothing is owed,
  * anybody may write something. */
 static void collect_read(struct core *core, struct wait_walk *walk, struct session *session)
 {
-    struct sub *sub = sub_find(core, session, session->blocked.sub);
+    const struct sub *sub = read_sub(core, session);
     uint32_t from = party_node(walk, session->party);
-    bool is_all_owed = sub != NULL && !list_is_empty(&sub->routes);
-    if (sub == NULL || from == WAIT_GRAPH_NONE || sub->group != NULL)
+    if (from == WAIT_GRAPH_NONE)
         return;
-    for (uint32_t i = 0; i < sub->pattern_count; i++)
-        is_all_owed &= topic_is_valid(sub->patterns[i]);
+    bool is_bound = sub != NULL && is_all_owed(sub);
+    walk->nodes[from].is_free |= !is_bound;
+    if (sub == NULL)
+        return;
     LIST_EACH(link, &sub->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
         struct topic *topic = route->topic;
-        bool is_owed = open_slot_find(core, topic, route->next_seq) != NULL;
-        is_all_owed &= is_owed;
-        if (is_owed)
+        const struct open_slot *owed = open_slot_find(core, topic, route->next_seq);
+        walk->nodes[from].is_free |= owed == NULL;
+        if (owed != NULL)
             walk_edge(walk, &(struct wait_edge){.from = from,
                                                 .to = party_node(walk, topic->writer),
                                                 .kind = WAIT_READ,
@@ -265,10 +309,10 @@ static void collect_read(struct core *core, struct wait_walk *walk, struct sessi
                                                 .count = 1,
                                                 .since_ns = session->blocked.reads_ns,
                                                 .stamp = route->next_seq,
-                                                .is_said = true});
+                                                .is_said = true,
+                                                .is_timed = owed->terms != NULL &&
+                                                            owed->terms->ends_ns != INT64_MAX});
     }
-    if (!is_all_owed)
-        walk->nodes[from].is_free = true;
 }
 
 static void collect_party(struct core *core, struct wait_walk *walk, const struct party *party)
@@ -277,6 +321,8 @@ static void collect_party(struct core *core, struct wait_walk *walk, const struc
         return;
     collect_member(walk, party);
     collect_waiting(walk, party);
+    if (party->session != NULL && party->session->blocked.members_ns != 0)
+        collect_membership(walk, party->session);
     if (party->session != NULL && party->session->blocked.reads_ns != 0)
         collect_read(core, walk, party->session);
 }

@@ -100,12 +100,14 @@ static void add_wait(struct wait_edge *edge, const struct wait_edge *wait)
 {
     uint64_t count = edge->count + wait->count;
     bool is_said = edge->is_said || wait->is_said;
+    bool is_timed = edge->is_timed || wait->is_timed;
     bool is_better = wait->is_said && !edge->is_said;
     bool is_same = wait->is_said == edge->is_said;
     if (is_better || (is_same && wait->since_ns < edge->since_ns))
         *edge = *wait;
     edge->count = count;
     edge->is_said = is_said;
+    edge->is_timed = is_timed;
 }
 
 void walk_edge(struct wait_walk *walk, const struct wait_edge *wait)
@@ -117,6 +119,8 @@ void walk_edge(struct wait_walk *walk, const struct wait_edge *wait)
         walk->left_out += 1;
         return;
     }
+    if (wait->is_said)
+        walk->nodes[wait->from].waits |= 1U << wait->kind;
     if (id_map_get(&walk->edge_numbers, key, &number)) {
         add_wait(&walk->edges[number], wait);
         return;

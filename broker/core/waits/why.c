@@ -25,20 +25,48 @@ static int64_t ago(const struct core *core, uint64_t ms)
     return at_ns > 0 ? at_ns : 1;
 }
 
+static uint32_t topic_named(const struct job *job, struct span name)
+{
+    uint32_t topic;
+    return name_map_get(&job->topics, name, &topic) ? topic : 0;
+}
+
+/* Since when says nothing new, nor what was received meanwhile. */
+static bool is_same(const struct blocked *a, const struct blocked *b)
+{
+    return (a->slots_ns != 0) == (b->slots_ns != 0) && a->topic == b->topic && a->seq == b->seq &&
+           (a->room_ns != 0) == (b->room_ns != 0) && a->room_topic == b->room_topic &&
+           (a->reads_ns != 0) == (b->reads_ns != 0) && a->sub == b->sub &&
+           (a->barrier_ns != 0) == (b->barrier_ns != 0) &&
+           (a->members_ns != 0) == (b->members_ns != 0) && a->is_sure == b->is_sure;
+}
+
+bool why_is_blocked(const struct session *session)
+{
+    const struct blocked *blocked = &session->blocked;
+    return (blocked->slots_ns | blocked->room_ns | blocked->reads_ns | blocked->barrier_ns |
+            blocked->members_ns) != 0;
+}
+
 void why_said(struct core *core, struct session *session, const struct msg_waiting *msg)
 {
     struct job *job = session->job;
-    struct blocked *blocked = &session->blocked;
-    uint32_t topic;
-    blocked->slots_ns = ago(core, msg->slots_ms);
-    blocked->room_ns = ago(core, msg->room_ms);
-    blocked->reads_ns = ago(core, msg->reads_ms);
-    blocked->topic = name_map_get(&job->topics, msg->topic, &topic) ? topic : 0;
-    blocked->seq = msg->seq;
-    blocked->sub = (uint32_t)msg->sub;
-    blocked->words += 1;
-    bool is_any = msg->slots_ms + msg->room_ms + msg->reads_ms > 0;
-    if (is_any && job->wait_timer.place == 0)
+    struct blocked before = session->blocked;
+    session->blocked = (struct blocked){.slots_ns = ago(core, msg->slots_ms),
+                                        .topic = topic_named(job, msg->topic),
+                                        .seq = msg->seq,
+                                        .room_ns = ago(core, msg->room_ms),
+                                        .room_topic = topic_named(job, msg->room_topic),
+                                        .reads_ns = ago(core, msg->reads_ms),
+                                        .sub = (uint32_t)msg->sub,
+                                        .barrier_ns = ago(core, msg->barrier_ms),
+                                        .members_ns = ago(core, msg->members_ms),
+                                        .is_sure = msg->is_sure != 0,
+                                        .data_bytes = msg->data_bytes,
+                                        .number = msg->number,
+                                        .words = before.words};
+    session->blocked.words += !is_same(&before, &session->blocked);
+    if (why_is_blocked(session) && job->wait_timer.place == 0)
         timers_set(&core->timers, &job->wait_timer, core_clock(core) + LIMIT_WHY_LOOK_MS * MS_NS);
 }
 

@@ -6,6 +6,7 @@
 #include "broker/core/model.h"
 
 void why_said(struct core *core, struct session *session, const struct msg_waiting *msg);
+bool why_is_blocked(const struct session *session); /* some call of the client, as it says */
 /* The answer comes in this step, or in it and some that follow. */
 void why_ask(struct core *core, struct session *session, const struct msg_why *msg);
 /* The next rows of an answer whose waits are collected.  true: all were told. */

@@ -11,6 +11,7 @@ from errbus.errors import _text
 
 _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
 _PENDING = {"deliver": 0, "replace": 1}
+_DEADLOCKS = {"tell": 0, "fail": 1}
 _Self = TypeVar("_Self", bound="_Handle")
 
 
@@ -219,11 +220,12 @@ class Admin(_Handle):
     def job_create(self, job: str, **options: Any) -> None:
         """Creates a job.  Options are those of struct bus_job_options, times in seconds without
         _ms: min, max, join_window, join_timeout, settle, max_restarts, deadline, pending,
-        strategy, disclosure."""
+        strategy, disclosure, deadlock."""
         made = ffi.new("struct bus_job_options *")
         lib.shim_job_options_init(made)
         words: Dict[str, Dict[str, int]] = {
-            "pending": _PENDING, "strategy": _STRATEGIES, "disclosure": DISCLOSURES
+            "pending": _PENDING, "strategy": _STRATEGIES, "disclosure": DISCLOSURES,
+            "deadlock": _DEADLOCKS,
         }
         for name, value in options.items():
             if name in words:

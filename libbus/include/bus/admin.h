@@ -101,7 +101,18 @@ enum bus_strategy {
     BUS_STRATEGY_FIRST = 2,    /* the one that reached the broker first */
     BUS_STRATEGY_UNKNOWN = 3,  /* in answers only */
 };
+/* What becomes of parties that wait for each other, so that none can go on. */
+enum bus_deadlock {
+    BUS_DEADLOCK_TELL = 0, /* the event job.deadlock tells of them */
+    BUS_DEADLOCK_FAIL = 1, /* and the youngest of their waits fails, so that the others go on: the
+                              call returns BUS_EFAILED with an error of kind dependency and type
+                              errbus.deadlock, whose causes are the other waits.  The slot stays
+                              open, and may be awaited again.  This happens only where nothing else
+                              can end the waits: no blocked call has a timeout, all threads of the
+                              processes are blocked, and what they wrote was accepted */
+};
 /* The words of the command line.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_deadlock_name(enum bus_deadlock deadlock);
 BUS_API const char *bus_pending_name(enum bus_pending pending);
 BUS_API const char *bus_strategy_name(enum bus_strategy strategy);
 
@@ -122,6 +133,7 @@ struct bus_job_options {
     int strategy;            /* enum bus_strategy */
     int disclosure;          /* 0: each party chooses; or an enum bus_disclosure: no party discloses
                                more of its errors than this */
+    int deadlock;            /* enum bus_deadlock */
 };
 /* Fills in the defaults. */
 #define bus_job_options_init(o) bus_job_options_init_sized((o), sizeof *(o))
@@ -185,6 +197,7 @@ struct bus_job_info {
     size_t member_count;           /* members, and parties that wait for a place */
     const struct bus_error *error; /* why the job or its last attempt failed; or NULL */
     int disclosure;                /* as in struct bus_job_options */
+    int deadlock;                  /* the same */
 };
 struct bus_job_member {
     const char *party;

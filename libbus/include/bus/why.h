@@ -45,7 +45,8 @@ enum bus_wait {
     BUS_WAIT_READ = 11,      /* the next value of a subscription, which the other promised */
     BUS_WAIT_OWED = 12,      /* the other owes the slot */
     BUS_WAIT_NEEDED = 13,    /* the slot needs the other slot */
-    BUS_WAIT_UNKNOWN = 14,
+    BUS_WAIT_MEMBERS = 14,   /* another membership of the job */
+    BUS_WAIT_UNKNOWN = 15,
 };
 /* The words that the command line prints.  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_why_kind_name(enum bus_why_kind kind);

@@ -150,8 +150,8 @@ static void receive(int64_t timeout_ms)
         bus_msg_return(&held);
         held = msg;
     } else if (err == BUS_EFAILED) {
-        say("= FAILED %s %" PRIu64 " %s %s %s", topic, seq, bus_error_kind(error),
-            bus_error_type(error), bus_error_party(error));
+        say("= FAILED %s %" PRIu64 " %s %s %s", topic != NULL ? topic : "-", seq,
+            bus_error_kind(error), bus_error_type(error), bus_error_party(error));
     } else {
         answer(err);
     }
@@ -208,6 +208,49 @@ static void meet(uint64_t epoch, int64_t timeout_ms)
     } else {
         answer_because(err, &why);
     }
+}
+
+static void await_slot(const char *topic, uint64_t seq)
+{
+    struct bus_error *why = NULL;
+    enum bus_err err = bus_await(bus, topic, seq, BUS_FOREVER, NULL, &why);
+    if (err == BUS_OK) {
+        answer(err);
+    } else {
+        size_t causes = 0;
+        while (bus_error_cause_at(why, causes) != NULL) {
+            causes++;
+        }
+        say("= %s %s %s, %zu causes", code_names[err], bus_error_kind(why), bus_error_type(why),
+            causes);
+        bus_error_unref(&why);
+    }
+}
+
+/* Another thread publishes a value later, and says so. */
+struct helper {
+    int64_t after_ms;
+    char topic[32];
+};
+
+static void *help(void *arg)
+{
+    struct helper *helper = arg;
+    const struct timespec pause = {.tv_sec = helper->after_ms / 1000,
+                                   .tv_nsec = helper->after_ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+    say("! helped %s", code_names[bus_publish(bus, helper->topic, "help", 4)]);
+    return NULL;
+}
+
+static void start_helper(int64_t after_ms, const char *topic)
+{
+    static struct helper helper;
+    pthread_t thread;
+    helper.after_ms = after_ms;
+    snprintf(helper.topic, sizeof helper.topic, "%.31s", topic);
+    bool is_started = pthread_create(&thread, NULL, help, &helper) == 0;
+    answer(is_started ? BUS_OK : BUS_ENOMEM);
 }
 
 /* Busy, with no call into the library. */
@@ -305,9 +348,15 @@ static void obey(char *const *word)
         subscribe(word[1], word[2]);
     } else if (strcmp(word[0], "receive") == 0) {
         receive((int64_t)number(word[1]));
+    } else if (strcmp(word[0], "receive_forever") == 0) {
+        receive(BUS_FOREVER);
     } else if (strcmp(word[0], "acknowledge") == 0) {
         bus_msg_free(&held);
         answer(BUS_OK);
+    } else if (strcmp(word[0], "await") == 0) {
+        await_slot(word[1], number(word[2]));
+    } else if (strcmp(word[0], "helper") == 0) {
+        start_helper((int64_t)number(word[1]), word[2]);
     } else if (strcmp(word[0], "compute") == 0) {
         compute((int64_t)number(word[1]));
     } else if (strcmp(word[0], "descriptors") == 0) {
