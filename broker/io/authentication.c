@@ -59,7 +59,7 @@ static bool say_fault(const char *path, const struct access_fault *fault,
 }
 
 static bool read_access(struct authentication *authentication, const char *path,
-                        char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+                        struct access **out_access, char complaint[AUTHENTICATION_COMPLAINT_BYTES])
 {
     struct access_fault fault = {0};
     size_t bytes = 0;
@@ -71,8 +71,10 @@ static bool read_access(struct authentication *authentication, const char *path,
         snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES,
                  "cannot read the access file '%.500s': %s", path, strerror(errno));
     } else {
-        authentication->access = access_read(&authentication->memory, span_of(text, bytes), &fault);
-        if (authentication->access == NULL)
+        struct access *made = access_read(&authentication->memory, span_of(text, bytes), &fault);
+        if (made != NULL)
+            *out_access = made;
+        else
             is_read = say_fault(path, &fault, complaint);
     }
     if (fd >= 0)
@@ -116,7 +118,8 @@ bool authentication_open(struct authentication *authentication, void *context,
     memory_heap_init(&authentication->memory, UINT64_MAX);
     if (*access_path == '\0')
         return true;
-    if (!read_access(authentication, access_path, complaint) ||
+    authentication->access_path = access_path;
+    if (!read_access(authentication, access_path, &authentication->access, complaint) ||
         !read_key(authentication, key_path, complaint))
         return false;
     authentication->socket = zmq_socket(context, ZMQ_ROUTER);
@@ -132,6 +135,24 @@ bool authentication_open(struct authentication *authentication, void *context,
     }
     authentication->fd = ready_fd(authentication->socket);
     return true;
+}
+
+struct access *authentication_reload(struct authentication *authentication)
+{
+    char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    struct access *before = authentication->access;
+    struct access *made = NULL;
+    if (authentication->socket == NULL) {
+        log_line(LOG_WARNING, "SIGHUP: there is no access file to read again");
+        return NULL;
+    }
+    if (!read_access(authentication, authentication->access_path, &made, complaint)) {
+        log_line(LOG_WARNING, "access: %.1000s; what was allowed before stays allowed", complaint);
+        return NULL;
+    }
+    log_line(LOG_INFO, "access: %.500s is in force", authentication->access_path);
+    authentication->access = made;
+    return before;
 }
 
 void authentication_stop(struct authentication *authentication)
@@ -293,19 +314,45 @@ void authentication_answer(struct authentication *authentication)
     }
 }
 
-uint32_t authentication_principal(const struct authentication *authentication, const char *user_id)
+struct identity authentication_identify(const struct authentication *authentication,
+                                        const char *user_id)
 {
     size_t nonce_bytes = AUTHENTICATION_NONCE_BYTES - 1;
-    uint8_t key[KEY_BYTES];
+    struct identity identity = {.has_key = false};
     unsigned uid;
     int end = 0;
     if (user_id == NULL || strncmp(user_id, authentication->nonce, nonce_bytes) != 0 ||
         user_id[nonce_bytes] != ':')
-        return 0;
+        return identity;
     const char *who = user_id + nonce_bytes + 1;
-    if (key_text_read(span_text(who), KEY_PUBLIC, key) == KEY_OK)
-        return access_by_key(authentication->access, key, now_s());
-    if (sscanf(who, "uid:%u%n", &uid, &end) == 1 && who[end] == '\0')
-        return access_by_uid(authentication->access, uid, now_s());
-    return 0;
+    identity.has_key = key_text_read(span_text(who), KEY_PUBLIC, identity.key) == KEY_OK;
+    identity.has_uid =
+        !identity.has_key && sscanf(who, "uid:%u%n", &uid, &end) == 1 && who[end] == '\0';
+    if (identity.has_uid)
+        identity.uid = uid;
+    return identity;
+}
+
+uint32_t authentication_find(const struct authentication *authentication,
+                             const struct identity *identity)
+{
+    if (identity->has_key)
+        return access_by_key(authentication->access, identity->key, now_s());
+    return identity->has_uid ? access_by_uid(authentication->access, identity->uid, now_s()) : 0;
+}
+
+uint32_t authentication_principal(const struct authentication *authentication, const char *user_id)
+{
+    struct identity identity = authentication_identify(authentication, user_id);
+    return authentication_find(authentication, &identity);
+}
+
+int64_t authentication_next_end_s(const struct authentication *authentication)
+{
+    return access_next_end_s(authentication->access, now_s());
+}
+
+bool authentication_has_ended(const struct authentication *authentication, int64_t end_s)
+{
+    return authentication->socket != NULL && now_s() >= end_s;
 }

@@ -13,6 +13,7 @@
 #ifndef IO_AUTHENTICATION_H
 #define IO_AUTHENTICATION_H
 
+#include "broker/io/identity.h"
 #include "libbus/base/access.h"
 #include "libbus/io/key_file.h"
 
@@ -23,8 +24,9 @@ enum { AUTHENTICATION_COMPLAINT_BYTES = 1536, AUTHENTICATION_NONCE_BYTES = 33 };
 
 struct authentication {
     struct memory memory;
-    void *socket; /* NULL: there is no access file, and everybody may come */
-    int fd;       /* of socket, to be polled */
+    void *socket;            /* NULL: there is no access file, and everybody may come */
+    int fd;                  /* of socket, to be polled */
+    const char *access_path; /* of the caller; stays */
     struct access *access;
     struct key_pair key;                    /* of the broker */
     char nonce[AUTHENTICATION_NONCE_BYTES]; /* of this start, as text */
@@ -41,6 +43,9 @@ void authentication_stop(struct authentication *authentication);
 /* Frees the table, when nobody asks it any more, and forgets the key. */
 void authentication_fini(struct authentication *authentication);
 
+/* What may be missing. */
+#define AUTHENTICATION_LACKS                                                                       \
+    "this libzmq cannot ask for keys: it lacks CURVE, or the option ZAP_ENFORCE_DOMAIN"
 /* Prepares a socket before it is bound to this endpoint.  false: this libzmq cannot. */
 bool authentication_guard(const struct authentication *authentication, void *socket,
                           const char *endpoint);
@@ -48,8 +53,21 @@ bool authentication_guard(const struct authentication *authentication, void *soc
 bool authentication_is_asked(const struct authentication *authentication);
 /* Answers what was asked, so many at once that the loop does not stand still. */
 void authentication_answer(struct authentication *authentication);
-/* Whose connection a part came from, by its User-Id (NULL: it has none): a principal of the table
- * in force; 0: nobody's. */
+/* Reads the access file again, and logs what came of it.  Returns the table before, which the
+ * caller frees when nobody uses it any more; NULL: that one stays in force. */
+struct access *authentication_reload(struct authentication *authentication);
+/* When the next key or uid of the table ends, by the clock of the wall, in seconds; and whether
+ * such a time has come. */
+int64_t authentication_next_end_s(const struct authentication *authentication);
+bool authentication_has_ended(const struct authentication *authentication, int64_t end_s);
+/* What a peer has proved, by the User-Id of its part (NULL: it has none). */
+struct identity authentication_identify(const struct authentication *authentication,
+                                        const char *user_id);
+/* Who that is, in the table in force; 0: nobody. */
+uint32_t authentication_find(const struct authentication *authentication,
+                             const struct identity *identity);
+/* Both: whose connection a part came from, by its User-Id (NULL: it has none): a principal of the
+ * table in force; 0: nobody's. */
 uint32_t authentication_principal(const struct authentication *authentication, const char *user_id);
 
 #endif

@@ -296,6 +296,11 @@ void core_port_journal(struct core_port *port, struct core_port_now now, enum jo
         (struct event){.type = EVENT_JOURNAL, .as.journal = {.health = health, .text = text}});
 }
 
+void core_port_access(struct core_port *port, struct core_port_now now, const struct access *access)
+{
+    port_step(port, now, (struct event){.type = EVENT_ACCESS, .as.access = access});
+}
+
 int64_t core_port_deadline_ns(const struct core_port *port)
 {
     int64_t due_ns = core_deadline_ns(port->core);

@@ -53,6 +53,9 @@ void core_port_stop(struct core_port *port, struct core_port_now now);
 /* The journal's state is another now; text: what is held back and why, in UTF-8. */
 void core_port_journal(struct core_port *port, struct core_port_now now, enum journal_health health,
                        const char *text);
+/* Another access table is in force, borrowed until the next one. */
+void core_port_access(struct core_port *port, struct core_port_now now,
+                      const struct access *access);
 int64_t core_port_deadline_ns(const struct core_port *port);
 
 enum core_port_out_kind {

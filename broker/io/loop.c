@@ -7,6 +7,7 @@
  * in every round, for a full one stops the I/O thread. */
 #include "broker/io/loop.h"
 
+#include "broker/io/access_change.h"
 #include "broker/io/authentication.h"
 #include "broker/io/clock.h"
 #include "broker/io/failpoint.h"
@@ -16,6 +17,7 @@
 #include "broker/io/log.h"
 #include "broker/io/waiting_batches.h"
 #include "broker/io/peers.h"
+#include "broker/io/received.h"
 #include "broker/io/recovery.h"
 #include "broker/io/new_connections.h"
 #include "broker/io/signals.h"
@@ -38,7 +40,6 @@
 #define NS_PER_MS INT64_C(1000000)
 
 enum {
-    ROUTING_BYTES = 5,    /* a zero, and the number ROUTER gave the connection */
     DATA_TURN_PARTS = 16, /* data parts between two looks at control, which goes first */
     DATA_TURN_BYTES = 512 * 1024,
     CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
@@ -78,6 +79,8 @@ struct loop {
     bool is_spinning;  /* it was asked never to sleep */
     bool is_stopping;
     int64_t stop_deadline_ns;
+    struct access_change access_change;
+    int64_t access_end_s;   /* when the next key or uid ends, on the wall clock */
     uint32_t clogged_count; /* peers to be reported as not reading */
     bool has_put_off;       /* peers are put off */
     int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
@@ -114,9 +117,9 @@ static int send_bytes(void *socket, const void *bytes, size_t count)
 /* Addresses the peer: what is sent next goes to it.  false: it is gone, or does not read. */
 static bool address(struct loop *loop, struct peer *peer)
 {
-    uint8_t routing[ROUTING_BYTES] = {0, (uint8_t)(peer->routing >> 24),
-                                      (uint8_t)(peer->routing >> 16), (uint8_t)(peer->routing >> 8),
-                                      (uint8_t)peer->routing};
+    uint8_t routing[RECEIVED_ROUTING_BYTES] = {
+        0, (uint8_t)(peer->routing >> 24), (uint8_t)(peer->routing >> 16),
+        (uint8_t)(peer->routing >> 8), (uint8_t)peer->routing};
     if (send_bytes(loop->channels[peer->lane].socket, routing, sizeof routing) >= 0)
         return true;
     if (errno == EHOSTUNREACH) {
@@ -244,6 +247,12 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     }
 }
 
+static void drain_monitors(struct loop *loop)
+{
+    for (int i = 0; i < LANE_COUNT; i++)
+        drain_monitor(loop, (enum lane)i);
+}
+
 static void complain_of_dismissed(struct loop *loop, int64_t now_ns)
 {
     if (loop->dismissed == 0 ||
@@ -263,8 +272,7 @@ static void dismiss_new_connections(struct loop *loop)
     int64_t now_ns = clock_monotonic_ns();
     int fd;
     if (new_connections_due_ns(&loop->new_connections) <= now_ns)
-        for (int i = 0; i < LANE_COUNT; i++)
-            drain_monitor(loop, (enum lane)i);
+        drain_monitors(loop);
     for (int i = 0;
          i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
         (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
@@ -275,53 +283,14 @@ static void dismiss_new_connections(struct loop *loop)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* A message from ROUTER: the id of its connection, and its first part. */
-struct received {
-    bool is_numbered; /* the connection has an id that ROUTER gave it */
-    uint32_t routing;
-    uint32_t part_count;
-    zmq_msg_t part; /* the first */
-};
-
-static void read_routing(zmq_msg_t *id, struct received *received)
-{
-    const uint8_t *bytes = zmq_msg_data(id);
-    received->is_numbered = zmq_msg_size(id) == ROUTING_BYTES && bytes[0] == 0;
-    if (received->is_numbered)
-        received->routing = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 |
-                            (uint32_t)bytes[3] << 8 | bytes[4];
-}
-
-/* false: nothing to read.  Otherwise received->part is the caller's to close. */
-static bool receive(void *socket, struct received *received)
-{
-    zmq_msg_t other;
-    *received = (struct received){.part_count = 0};
-    zmq_msg_init(&received->part);
-    zmq_msg_init(&other);
-    bool is_there = part_receive(socket, &other);
-    if (is_there) {
-        read_routing(&other, received);
-        zmq_msg_t *at = &received->part;
-        for (bool more = zmq_msg_more(&other); more; at = &other) {
-            if (!part_receive(socket, at))
-                break;
-            received->part_count += 1;
-            more = zmq_msg_more(at);
-        }
-    }
-    zmq_msg_close(&other);
-    return is_there;
-}
-
-/* Learns whose connection it is.  libzmq has answered for each by then, so one that belongs to
- * nobody is either older than a change of the access file, or came past the answers. */
+/* Learns whose connection it is.  libzmq let it in, but the access file may be another by now. */
 static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_t part_count)
 {
     if (loop->authentication.socket == NULL)
         return;
     const char *user_id = part_count > 0 ? zmq_msg_gets(part, "User-Id") : NULL;
-    peer->principal = authentication_principal(&loop->authentication, user_id);
+    peer->identity = authentication_identify(&loop->authentication, user_id);
+    peer->principal = authentication_find(&loop->authentication, &peer->identity);
     if (peer->principal != 0)
         return;
     peer->is_forgotten = true;
@@ -447,7 +416,7 @@ static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, siz
     for (unsigned i = 0; i < parts_max && bytes < bytes_max; i++) {
         if (i > 0 && persistence_is_growing(&loop->persistence))
             return true; /* a checkpoint comes first */
-        if (!receive(loop->channels[lane].socket, &received)) {
+        if (!received_read(loop->channels[lane].socket, &received)) {
             peers_empty(&loop->peers, lane);
             return false;
         }
@@ -518,10 +487,54 @@ static void begin_stop(struct loop *loop)
     carry_out(loop);
 }
 
+/* ---- another access file --------------------------------------------------------------------- */
+
+/* before: the table of before, or the same one when a key has come to its end. */
+static void apply_access(struct loop *loop, const struct access *before)
+{
+    struct peer *peer;
+    drain_monitors(loop); /* see dismiss_new_connections() */
+    access_change_begin(&loop->access_change, &loop->peers, before);
+    core_port_access(loop->port, clock_now(&loop->clock), loop->authentication.access);
+    carry_out(loop);
+    while ((peer = access_change_next(&loop->access_change, &loop->peers, &loop->authentication,
+                                      clock_monotonic_ns())) != NULL) {
+        core_port_closed(loop->port, clock_now(&loop->clock), peer->conn);
+        carry_out(loop);
+    }
+    loop->access_end_s = authentication_next_end_s(&loop->authentication);
+}
+
+static void reload_access(struct loop *loop)
+{
+    struct access *before = authentication_reload(&loop->authentication);
+    if (before == NULL)
+        return;
+    apply_access(loop, before);
+    access_free(&before);
+}
+
+/* Keys and uids end, and revoked peers have had their time. */
+static void look_at_access(struct loop *loop)
+{
+    if (loop->authentication.socket == NULL)
+        return;
+    if (authentication_has_ended(&loop->authentication, loop->access_end_s))
+        apply_access(loop, loop->authentication.access);
+    if (clock_monotonic_ns() < loop->access_change.cut_ns)
+        return;
+    drain_monitors(loop); /* see dismiss_new_connections() */
+    access_change_cut(&loop->access_change, &loop->peers);
+}
+
 static void read_signals(struct loop *loop)
 {
     struct signalfd_siginfo info;
     while (read(loop->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) {
+            reload_access(loop);
+            continue;
+        }
         if (loop->is_stopping) {
             remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
@@ -540,6 +553,8 @@ static long wait_ms(const struct loop *loop)
         deadline_ns = persistence_ns;
     if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
         deadline_ns = loop->stop_deadline_ns;
+    if (loop->access_change.cut_ns < deadline_ns)
+        deadline_ns = loop->access_change.cut_ns;
     if (new_connections_due_ns(&loop->new_connections) < deadline_ns)
         deadline_ns = new_connections_due_ns(&loop->new_connections);
     int64_t now_ns = clock_monotonic_ns();
@@ -637,8 +652,7 @@ static void report_journal(struct loop *loop)
 
 bool loop_run(struct loop *loop)
 {
-    for (int i = 0; i < LANE_COUNT; i++)
-        drain_monitor(loop, (enum lane)i); /* see ready.h */
+    drain_monitors(loop); /* see ready.h */
     while (!is_over(loop)) {
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
@@ -646,6 +660,7 @@ bool loop_run(struct loop *loop)
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
         authentication_answer(&loop->authentication);
+        look_at_access(loop);
         dismiss_new_connections(loop);
         tick(loop);
         say_kept(loop);
@@ -710,28 +725,14 @@ static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint
     }
     channel->fd = ready_fd(channel->socket);
     channel->monitor_fd = ready_fd(channel->monitor);
-    char fault[ENDPOINT_COMPLAINT_BYTES];
-    if (!authentication_guard(&loop->authentication, channel->socket, endpoint)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES,
-                 "%s channel: this libzmq cannot ask for keys: it lacks CURVE, or the option "
-                 "ZAP_ENFORCE_DOMAIN",
-                 lane_name(lane));
-        return false;
-    }
-    if (!endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
+    char fault[ENDPOINT_COMPLAINT_BYTES] = AUTHENTICATION_LACKS;
+    if (!authentication_guard(&loop->authentication, channel->socket, endpoint) ||
+        !endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
         channel->endpoint[0] = '\0';
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", lane_name(lane), fault);
         return false;
     }
     return true;
-}
-
-/* ROUTER counts the ids it gives from a number that libzmq takes from rand(), which is the same in
- * every process unless somebody seeds it; and libzmq aborts when a client has chosen the very id
- * that is next.  So the number must not be known: srandom() seeds rand() too, in this C library. */
-static void hide_routing_ids(struct clock *clock)
-{
-    srandom((unsigned)clock_now(clock).random);
 }
 
 /* Replays the journal, so that the broker has the state of the last record. */
@@ -803,6 +804,7 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;
+    loop->access_change.cut_ns = INT64_MAX;
     loop->signal_fd = signals_open();
     if (loop->signal_fd < 0 || !descriptors_are_enough()) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
@@ -810,7 +812,7 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
         loop_close(&loop);
         return NULL;
     }
-    hide_routing_ids(&loop->clock);
+    received_hide_ids((unsigned)clock_now(&loop->clock).random);
     loop->context = zmq_ctx_new();
     if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", zmq_strerror(errno));

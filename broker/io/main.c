@@ -77,6 +77,7 @@ static void block_signals(bool is_blocked)
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     sigprocmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &signals, NULL);
 }
 

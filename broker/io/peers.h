@@ -17,6 +17,7 @@
 #define IO_PEERS_H
 
 #include "broker/core/tables/event.h"
+#include "broker/io/identity.h"
 #include "libbus/base/map.h"
 #include "libbus/base/memory.h"
 
@@ -28,11 +29,14 @@ enum lane { LANE_CONTROL = 0, LANE_DATA = 1, LANE_COUNT = 2 };
 struct peer {
     conn_id conn;
     enum lane lane;
-    uint32_t routing;    /* ROUTER's running number */
-    int fd;              /* -1: unknown */
-    uint32_t principal;  /* whose it is: authentication.h */
+    uint32_t routing;   /* ROUTER's running number */
+    int fd;             /* -1: unknown */
+    uint32_t principal; /* whose it is: authentication.h */
+    struct identity identity;
     bool is_closing;     /* known to be closed; parts of it may still come */
     bool is_forgotten;   /* the core does not want to hear of it any more */
+    bool was_forgotten;  /* ... nor before the access table that came into force last */
+    bool is_revoked;     /* its connection is cut when it has heard why */
     bool is_clogged;     /* does not read: to be reported as a violation */
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
     bool is_put_off;     /* what it said must wait, and so must what it says behind that */

@@ -6,17 +6,18 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static void fill_ending(sigset_t *signals)
+static void fill_signals(sigset_t *signals)
 {
     sigemptyset(signals);
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGHUP);
 }
 
 int signals_open(void)
 {
     sigset_t signals;
-    fill_ending(&signals);
+    fill_signals(&signals);
     return signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
@@ -25,6 +26,6 @@ void signals_release(int fd)
     sigset_t signals;
     if (fd >= 0)
         close(fd);
-    fill_ending(&signals);
+    fill_signals(&signals);
     sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }

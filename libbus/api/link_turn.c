@@ -8,6 +8,7 @@
  * again before it sleeps.  A thread that used the link meanwhile calls leave_link() at the end: its
  * calls may have cleared the sign of something that came. */
 #include "libbus/api/link_turn.h"
+#include "libbus/session/session_connection.h"
 
 #include "libbus/api/attach_bring.h"
 #include "libbus/api/clock.h"
@@ -223,6 +224,17 @@ static bool drop_early_data(struct bus *bus)
     return is_early;
 }
 
+/* Whoever had a session, and whose key is refused now, has lost access.  To try again does not
+ * help. */
+static void control_closed(struct bus *bus, enum link_fault fault)
+{
+    bool was_welcome = session_token(bus->session) != 0;
+    endpoints_closed(&bus->endpoints, fault);
+    bool is_refused = fault == LINK_FAULT_KEY_UNKNOWN && endpoints_are_denied(&bus->endpoints);
+    if (was_welcome && is_refused)
+        session_denied(bus->session, span_text("the broker does not know this key any more"));
+}
+
 /* Lock held, but not while the thread sleeps. */
 void turn_sleep(struct bus *bus, struct turn *turn)
 {
@@ -248,7 +260,7 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     if (closed[LINK_DATA] && drop_early_data(bus))
         closed[LINK_DATA] = false;
     if (closed[LINK_CONTROL]) {
-        endpoints_closed(&bus->endpoints, link_fault(bus->link, LINK_CONTROL));
+        control_closed(bus, link_fault(bus->link, LINK_CONTROL));
     } else if (closed[LINK_DATA] && session_state(bus->session) == SESSION_GREETED) {
         endpoints_data_closed(&bus->endpoints, link_fault(bus->link, LINK_DATA));
     }

@@ -54,6 +54,14 @@ void session_finish(struct session *session, enum wire_code code, struct span er
         session_refuse_unaccepted(session);
 }
 
+void session_denied(struct session *session, struct span message)
+{
+    uint8_t error[SESSION_ERROR_BYTES];
+    session_finish(session, CODE_EDENIED,
+                   session_error_make(session, ERROR_LOCAL, span_text(ERROR_TYPE_NOT_AUTHORISED),
+                                      message, error));
+}
+
 void session_break(struct session *session, const char *what)
 {
     uint8_t error[SESSION_ERROR_BYTES];

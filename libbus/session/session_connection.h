@@ -7,6 +7,8 @@
 
 /* The session is over and sends nothing more; the next session_action() closes the link. */
 void session_finish(struct session *session, enum wire_code code, struct span error);
+/* The broker refuses our key, whatever we say: the session is over, with EDENIED. */
+void session_denied(struct session *session, struct span message);
 /* The broker broke the protocol: the session ends with CODE_EPROTO.  what: one sentence, for people
  * to read. */
 void session_break(struct session *session, const char *what);

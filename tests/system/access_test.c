@@ -458,3 +458,94 @@ Test(access, repeats_no_secret)
     }
     must_close(&alice);
 }
+
+/* ---- another file while everything runs ------------------------------------------------------ */
+
+static void reload_with(const char *text)
+{
+    cr_assert(folder_write(&folder, "access", text, access_path));
+    process_signal(&stage.process, SIGHUP);
+}
+
+/* Waits for a line of the broker's log. */
+static void expect_log(const char *words)
+{
+    const char *line = NULL;
+    do
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "no line with '%s'", words);
+    while (strstr(line, words) == NULL);
+}
+
+Test(access, fails_what_a_revoked_party_owes)
+{
+    char text[TEXT_BYTES];
+    struct bus *alice = must_open_as(ALICE);
+    struct bus *bob = must_open_as(BOB);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    snprintf(text, sizeof text, "key bob %s\nallow bob party in default\n", keys[BOB]);
+    reload_with(text);
+    struct bus_error *error = expect_await_failed(bob, "alice/w", 0, "party_lost");
+    cr_expect_str_eq(bus_error_type(error), "errbus.revoked");
+    cr_expect_str_eq(bus_error_message(error), "party alice lost: access of alice was withdrawn");
+    bus_error_unref(&error);
+    struct bus_msg *msg = NULL;
+    enum bus_err err = bus_await(alice, "bob/never", 0, SOON_MS, &msg, &error);
+    cr_expect_eq(err, BUS_EDENIED, "%s", code_name(err)); /* it heard why, or its key is refused */
+    bus_error_unref(&error);
+    bus_slot_fail(&slot, NULL);
+    (void)bus_close(&alice, SOON_MS); /* it is over */
+    must_publish(bob, "w", "goes on");
+    must_flush(bob);
+    expect_denied(ALICE, "alice", stage.control, "does not know this key");
+    must_close(&bob);
+}
+
+Test(access, keeps_the_rules_of_before_if_the_file_is_wrong)
+{
+    struct bus *alice = must_open_as(ALICE);
+    char words[TEXT_BYTES];
+    reload_with("uid ops 1\nallow ops everything\n");
+    snprintf(words, sizeof words, "%s:2: 'everything' is no right", access_path);
+    expect_log(words);
+    must_publish(alice, "w", "goes on");
+    must_flush(alice);
+    struct bus *bob = must_open_as(BOB);
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(access, cuts_off_a_key_whose_owner_has_another_now)
+{
+    char text[TEXT_BYTES];
+    struct bus *alice = must_open_as(ALICE);
+    struct bus *bob = must_open_as(BOB);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    snprintf(text, sizeof text,
+             "key alice %s\nkey bob %s\nallow alice party in default\n"
+             "allow bob party in default\n",
+             keys[EVE], keys[BOB]);
+    reload_with(text);
+    /* alice's process has the old key alone: it does not come back within its grace. */
+    struct bus_error *error = expect_await_failed(bob, "alice/w", 0, "party_lost");
+    cr_expect_str_eq(bus_error_type(error), "errbus.connection_closed");
+    bus_error_unref(&error);
+    bus_slot_fail(&slot, NULL);
+    (void)bus_close(&alice, BUS_POLL); /* the broker does not let it in */
+    struct bus *again = NULL;
+    expect_code(open_as(EVE, "alice", stage.control, &again, NULL), BUS_OK);
+    must_close(&again);
+    must_close(&bob);
+}
+
+Test(access, goes_on_after_a_hangup_without_a_file, .init = make_files)
+{
+    struct bus *bus = NULL;
+    stage_open();
+    process_signal(&stage.process, SIGHUP);
+    expect_log("there is no access file to read again");
+    expect_code(open_as(-1, "alice", stage.control, &bus, NULL), BUS_OK);
+    must_publish(bus, "w", "value");
+    must_close(&bus);
+}

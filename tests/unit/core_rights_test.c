@@ -48,10 +48,13 @@ static void begin(void)
     }
 }
 
+static struct access *older; /* that was in force before */
+
 static void end(void)
 {
     fini();
     access_free(&table);
+    access_free(&older);
 }
 
 TestSuite(core_rights, .init = begin, .fini = end);
@@ -419,4 +422,111 @@ Test(core_rights, ends_a_subscription_whose_reader_may_not_read_it_any_more)
     subscribe(CAROL, 2, "alice/open", "mine", 0, 0);
     keep_lines("subscribed", "subscribed");
     EXPECT("3 < subscribed 12\n");
+}
+
+/* ---- another table while everything runs ----------------------------------------------------- */
+
+/* The table that is in force goes when the next test begins; the core looks at it once more. */
+static void put_in_force(const char *text)
+{
+    struct access_fault fault;
+    access_free(&older);
+    older = table;
+    table = access_read(&access_memory, span_text(text), &fault);
+    cr_assert_not_null(table, "%u: %s", fault.line, fault.what);
+    options.access = table;
+    step((struct event){.type = EVENT_ACCESS, .as.access = table});
+}
+
+Test(core_rights, settles_what_a_revoked_party_owes_in_the_same_step)
+{
+    join(ALICE);
+    join(BOB);
+    uint32_t topic = open_topic(ALICE, "alice/a");
+    subscribe(BOB, 1, "alice/a", "", 0, 0);
+    publish(ALICE, topic, 0, 1, 1);
+    reserve(ALICE, topic, 1);
+    forget();
+    put_in_force("uid bob 2\nallow bob party in job\n");
+    keep_lines("1 < over", "12 < ");
+    EXPECT("1 < over 12 (party_lost of alice)\n"
+           "12 < sub 1 error #1 (party_lost of alice)\n"
+           "12 < sub 1 end #1 (party_lost of alice)\n");
+    cr_expect_str_eq(error_message, "party alice lost: access of alice was withdrawn");
+    publish(ALICE, topic, 2, 1, 2);
+    keep_lines("12 < ", "12 < ");
+    EXPECT(""); /* nothing of hers is accepted any more */
+    speakers[21] = 0;
+    greet_as(21, "job", "alice", tokens[ALICE]);
+    EXPECT("21 < " DENIED "21 dropped\n");
+}
+
+Test(core_rights, keeps_sessions_of_who_has_another_number_now)
+{
+    join(ALICE);
+    join(BOB);
+    observe(OPS, "job");
+    tap_from(OPS, UINT64_MAX, 10);
+    uint32_t topic = open_topic(ALICE, "alice/a");
+    subscribe(BOB, 1, "alice/a", "", 0, 0);
+    forget();
+    put_in_force("uid ops 4\nuid new 9\nuid bob 2\nuid alice 1\n"
+                 "allow alice party in job\nallow bob party in job\nallow ops tap in job\n");
+    EXPECT("");
+    belongs(ALICE, "alice");
+    publish(ALICE, topic, 0, 1, 1);
+    keep_lines("12 < ", "12 < ");
+    EXPECT("12 < sub 1 payload 1 x1\n");
+    cr_assert(ask_and_see_denied(OPS, MSG_DEAD));
+    cr_assert(!ask_and_see_denied(OPS, MSG_STATUS));
+    belongs(21, "alice");
+    closed(ALICE);
+    greet_as(21, "job", "alice", tokens[ALICE]);
+    keep_lines("welcome", "refused");
+    EXPECT("21 < welcome incarnation 1, resumed\n");
+}
+
+Test(core_rights, ends_a_reader_that_may_not_read_on)
+{
+    join(ALICE);
+    join(BOB);
+    join(CAROL);
+    subscribe(BOB, 1, "alice/shut", "", 0, 0);
+    await_slot(CAROL, 1, "alice/open", 0);
+    forget();
+    put_in_force("uid alice 1\nuid bob 2\nuid carol 3\nallow alice party in job\n"
+                 "allow bob party reads alice/open in job\n"
+                 "allow carol party reads alice/open in job\n");
+    keep_lines("over", "over");
+    EXPECT("2 < over 12 (party_lost of bob)\n");
+    put_in_force("uid alice 1\nuid bob 2\nuid carol 3\nallow alice party in job\n"
+                 "allow carol party reads bob/open in job\n");
+    keep_lines("over", "over");
+    EXPECT("3 < over 12 (party_lost of carol)\n");
+}
+
+Test(core_rights, ends_observers_that_may_not_look_on)
+{
+    observe(OPS, "job");
+    tap_from(OPS, UINT64_MAX, 10);
+    observe(ROOT, "");
+    observe(EVE, "job");
+    forget();
+    put_in_force("uid ops 4\nuid root 6\nallow ops status in job\nallow root admin\n");
+    EXPECT("4 < over 12\n4 dropped\n5 < over 12\n5 dropped\n");
+}
+
+Test(core_rights, ends_guard_and_program_together)
+{
+    struct msg msg = hello(ALICE, 0);
+    msg.as.hello.role = 2;
+    message(ALICE, msg);
+    belongs(21, "alice");
+    msg = hello(21, 0);
+    msg.as.hello.guard = tokens[ALICE];
+    message(21, msg);
+    forget();
+    put_in_force("uid bob 2\nallow bob party in job\n");
+    keep_lines("over", "over");
+    EXPECT("1 < over 12 (party_lost of alice)\n21 < over 11 (party_lost of alice)\n");
 }

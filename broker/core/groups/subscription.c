@@ -448,8 +448,7 @@ void sub_detach(struct core *core, struct sub *sub)
     note_sub_detached(core, sub);
 }
 
-/* Whether its party may still be sent all that the subscription is for. */
-static bool is_allowed(const struct core *core, const struct sub *sub)
+bool sub_is_allowed(const struct core *core, const struct sub *sub)
 {
     for (uint32_t i = 0; i < sub->pattern_count; i++)
         if (!may_subscribe(core, sub->party, sub->patterns[i], sub_is_member(sub)))
@@ -466,12 +465,12 @@ void sub_review(struct core *core, struct party *party)
     if (core->access == NULL)
         return;
     LIST_EACH(link, &party->durables)
-        if (!is_allowed(core, LIST_OWNER(link, struct sub, durable_link)))
+        if (!sub_is_allowed(core, LIST_OWNER(link, struct sub, durable_link)))
             sub_end(core, LIST_OWNER(link, struct sub, durable_link));
     if (party->session == NULL)
         return;
     LIST_EACH(link, &party->session->subs)
-        if (!is_allowed(core, LIST_OWNER(link, struct sub, session_link)))
+        if (!sub_is_allowed(core, LIST_OWNER(link, struct sub, session_link)))
             sub_end(core, LIST_OWNER(link, struct sub, session_link));
 }
 

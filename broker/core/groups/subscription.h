@@ -21,6 +21,8 @@ void sub_close(struct core *core, struct session *session, uint32_t number, bool
 void sub_drain(struct core *core, struct session *session, uint32_t number);
 /* The subscription is over, also under a durable name. */
 void sub_end(struct core *core, struct sub *sub);
+/* Whether its party may be sent all that the subscription is for. */
+bool sub_is_allowed(const struct core *core, const struct sub *sub);
 /* Ends those of a party that are for topics which it may not read any more. */
 void sub_review(struct core *core, struct party *party);
 /* Its session ends: a durable name stays without a reader, another subscription is freed. */

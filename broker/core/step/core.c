@@ -20,6 +20,7 @@
 #include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/parked.h"
+#include "broker/core/lifecycle/revocation.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/model.h"
 #include "broker/core/record/accept.h"
@@ -523,6 +524,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_VIOLATION: session_violation(core, event->conn, event->as.complaint); break;
     case EVENT_STOP: step_stop(core); break;
     case EVENT_JOURNAL: tell_journal(core, event->as.journal.health, event->as.journal.text); break;
+    case EVENT_ACCESS: revocation_step(core, event->as.access); break;
     case EVENT_TYPE_COUNT: break;
     }
     need_fall(core);

@@ -4,6 +4,7 @@
 #ifndef CORE_EVENT_H
 #define CORE_EVENT_H
 
+#include "libbus/base/access.h"
 #include "libbus/base/span.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
@@ -23,6 +24,7 @@ enum event_type {
     EVENT_VIOLATION, /* this connection sent what breaks the protocol */
     EVENT_STOP,      /* the broker is told to stop: say BYE */
     EVENT_JOURNAL,   /* the journal's state is another now */
+    EVENT_ACCESS,    /* another access table is in force */
     EVENT_TYPE_COUNT,
 };
 
@@ -71,8 +73,9 @@ struct event {
             uint32_t payload_bytes;
             const struct event_range *ranges;
             uint32_t range_count;
-        } data;                /* DATA */
-        const char *complaint; /* VIOLATION: what was wrong, for people */
+        } data;                      /* DATA */
+        const struct access *access; /* ACCESS: borrowed until the next one; never NULL */
+        const char *complaint;       /* VIOLATION: what was wrong, for people */
         struct {
             enum journal_health health;
             const char *text; /* what is held back and why, for people */

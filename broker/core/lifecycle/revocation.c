@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* revocation.c -- see revocation.h. */
+#include "broker/core/lifecycle/revocation.h"
+
+#include "broker/core/groups/subscription.h"
+#include "broker/core/lifecycle/ending.h"
+#include "broker/core/lifecycle/session.h"
+#include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
+#include "broker/core/record/text.h"
+#include "libbus/base/must.h"
+
+/* What it reads and awaits is looked at, too: to be sent nothing without a word would let it wait
+ * for ever. */
+static bool party_may_go_on(const struct core *core, const struct party *party)
+{
+    const struct session *session = party->session;
+    if (access_may_be(core->access, party->principal, party->job->name, party->name) == 0)
+        return false;
+    if (session == NULL)
+        return true;
+    LIST_EACH(link, &session->subs)
+        if (!sub_is_allowed(core, LIST_OWNER(link, struct sub, session_link)))
+            return false;
+    LIST_EACH(link, &session->awaits)
+        if (!rights_may_read(core, party,
+                             LIST_OWNER(link, struct await, session_link)->topic->name))
+            return false;
+    LIST_EACH(link, &session->awaits_ready)
+        if (!rights_may_read(core, party, LIST_OWNER(link, struct await, link)->topic->name))
+            return false;
+    return true;
+}
+
+static void revoke(struct core *core, struct session *session)
+{
+    struct party *party = session->party;
+    struct text text;
+    text_init(&text);
+    text_add(&text, "party ");
+    text_add_span(&text, party->name);
+    text_add(&text, " lost: access of ");
+    text_add_span(&text, party->owner);
+    text_add(&text, " was withdrawn");
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = session->job,
+                                                  .party = party,
+                                                  .session = session,
+                                                  .kind = ERROR_PARTY_LOST,
+                                                  .type = ERROR_TYPE_REVOKED,
+                                                  .message = text.data,
+                                                  .occurred_ns = core->now_ns});
+    session_end_party(core, session, PARTY_IS_LOST, failure, CODE_EDENIED);
+    failure_unref(core, failure);
+}
+
+static bool observer_may_go_on(const struct core *core, const struct session *session)
+{
+    struct span job = session->job != NULL ? session->job->name : session->job_name;
+    bool is_tapping = session->tap_window > 0;
+    return session->principal != 0 &&
+           (!is_tapping || access_may(core->access, session->principal, ACCESS_TAP, job) != 0);
+}
+
+/* Who waits for a verdict asks again on another connection, and is judged anew. */
+static void look_at_observer(struct core *core, struct session *session)
+{
+    if (!observer_may_go_on(core, session))
+        session_dismiss(core, session, CODE_EDENIED, NULL);
+    else if (list_is_linked(&session->verdict_link))
+        session_drop(core, session);
+}
+
+/* The number that the principal has in the new table. */
+static uint32_t number_of(const struct access *access, const struct access *before,
+                          uint32_t principal)
+{
+    return access_find(access, access_name(before, principal));
+}
+
+void revocation_step(struct core *core, const struct access *access)
+{
+    const struct access *before = core->access;
+    struct party *party = NULL;
+    struct session *session = NULL;
+    uint32_t id = 0;
+    must(before != NULL && access != NULL);
+    while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL)
+        party->principal = access_find(access, party->owner);
+    while ((session = pool_next(&core->sessions, id)) != NULL) {
+        id = session->id;
+        session->principal = session->party != NULL ? session->party->principal
+                                                    : number_of(access, before, session->principal);
+    }
+    core->access = access;
+    id = 0;
+    while ((session = pool_next(&core->sessions, id)) != NULL) {
+        id = session->id;
+        if (session->party == NULL)
+            look_at_observer(core, session);
+        else if (!party_may_go_on(core, session->party))
+            revoke(core, session);
+    }
+}
