@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
-"""PyTorch's DDP under errbus run: a rank raises, is killed or hangs.  The verdict names it, the next
-attempt goes on at the checkpoint, and the model is as good as that of an undisturbed run."""
+"""PyTorch's DDP under errbus run: a rank raises, is killed or hangs.  The verdict names it, the
+next attempt goes on at the checkpoint, and the model is as good as that of an undisturbed run."""
 import json
 import os
 import subprocess

@@ -4,9 +4,11 @@
 usage: torch_program.py FOLDER      FOLDER has the checkpoint, and gets what happened
 
 $HARM is "raise RANK EPOCH", "kill RANK EPOCH" or "hang RANK EPOCH": that rank does so at that epoch
-of the first attempt.  Under errbus run the program promises progress; all else it does under each
-launcher.
+of the first attempt.  Under errbus run the program promises progress, and a slot for each epoch;
+all else it does under each launcher.  An allreduce says only that some connection broke.  So a rank
+whose allreduce fails looks whose slot failed, and raises its own error from that one.
 """
+import contextlib
 import json
 import os
 import signal
@@ -23,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 import errbus
 
 EPOCHS, BATCH = 8, 32
+LOOK_S = 5  # for the slot of the rank for which an allreduce failed
 PROGRESS_S = 10  # an epoch takes a hundredth of it; a loaded machine may be slow
 GLOO_S = int(os.environ.get("GLOO_S", 120))  # what an allreduce waits for
 
@@ -50,7 +53,59 @@ def harm(folder, rank, epoch):
         time.sleep(3600)
 
 
-def train(folder, rank, world, promise):
+class Alone:
+    """Without Errbus: nothing is promised, and nothing is known of others."""
+
+    def progress(self, within, where):
+        pass
+
+    def slot(self, topic):
+        return contextlib.nullcontext()
+
+    def cause(self):
+        return None
+
+
+class OnBus:
+    """What the others are told of this rank, and it of them."""
+
+    def __init__(self, bus):
+        self.progress, self._bus = bus.progress, bus
+        self._others = bus.subscribe("+/epoch")
+
+    @contextlib.contextmanager
+    def slot(self, topic):
+        with self._bus.slot(topic) as slot:
+            yield
+            slot.commit(b"")
+
+    def cause(self):
+        """The first failure of another rank's epoch; None: none comes."""
+        end = time.monotonic() + LOOK_S
+        while time.monotonic() < end:
+            try:
+                self._others.recv(end - time.monotonic()).ack()
+            except errbus.RemoteError as error:
+                if error.party != self._bus.party:
+                    return error
+            except errbus.Error:
+                break  # none came in time, or this party is over itself
+        return None
+
+
+def step(ddp, optimizer, x, y, told, epoch):
+    loss = torch.nn.functional.cross_entropy(ddp(x), y)
+    optimizer.zero_grad()
+    told.progress(GLOO_S + PROGRESS_S, f"epoch {epoch}, in the allreduce")
+    try:
+        loss.backward()
+    except RuntimeError as error:
+        raise error from told.cause()
+    told.progress(PROGRESS_S, f"epoch {epoch}")
+    optimizer.step()
+
+
+def train(folder, rank, world, told):
     (x, y), (test_x, test_y) = digits()
     torch.manual_seed(0)
     model = torch.nn.Sequential(
@@ -64,16 +119,12 @@ def train(folder, rank, world, promise):
         model.load_state_dict(state["model"])
         first = state["epoch"]
     for epoch in range(first, EPOCHS):
-        promise(PROGRESS_S, f"epoch {epoch}")
-        harm(folder, rank, epoch)
-        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(epoch))
-        for batch in order[rank::world].split(BATCH):
-            loss = torch.nn.functional.cross_entropy(ddp(x[batch]), y[batch])
-            optimizer.zero_grad()
-            promise(GLOO_S + PROGRESS_S, f"epoch {epoch}, in the allreduce")
-            loss.backward()
-            promise(PROGRESS_S, f"epoch {epoch}")
-            optimizer.step()
+        told.progress(PROGRESS_S, f"epoch {epoch}")
+        with told.slot("epoch"):
+            harm(folder, rank, epoch)
+            order = torch.randperm(len(y), generator=torch.Generator().manual_seed(epoch))
+            for batch in order[rank::world].split(BATCH):
+                step(ddp, optimizer, x[batch], y[batch], told, epoch)
         if rank == 0:
             torch.save({"model": model.state_dict(), "epoch": epoch + 1}, folder / "new.pt")
             (folder / "new.pt").rename(saved)
@@ -88,15 +139,16 @@ def main():
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    bus = errbus.open() if "ERRBUS_TOKEN" in os.environ else None
-    promise = bus.progress if bus else lambda within, where: None
     dist.init_process_group("gloo", timeout=timedelta(seconds=GLOO_S))
-    train(folder, rank, world, promise)
-    promise(None, None)
-    dist.destroy_process_group()
-    if bus:
-        bus.complete()
-        bus.close()
+    if "ERRBUS_TOKEN" in os.environ:
+        with errbus.open() as bus:
+            train(folder, rank, world, OnBus(bus))
+            bus.progress(None, None)
+            dist.destroy_process_group()
+            bus.complete()
+    else:
+        train(folder, rank, world, Alone())
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":
