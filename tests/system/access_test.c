@@ -531,6 +531,8 @@ Test(access, cuts_off_a_key_whose_owner_has_another_now)
     struct bus_error *error = expect_await_failed(bob, "alice/w", 0, "party_lost");
     cr_expect_str_eq(bus_error_type(error), "errbus.connection_closed");
     bus_error_unref(&error);
+    struct bus_msg *msg = NULL;
+    expect_code_of(bus_await(alice, "bob/never", 0, SOON_MS, &msg, &error), BUS_EDENIED, &error);
     bus_slot_fail(&slot, NULL);
     (void)bus_close(&alice, BUS_POLL); /* the broker does not let it in */
     struct bus *again = NULL;
