@@ -538,6 +538,32 @@ Test(core_lead, makes_a_writer_wait_at_less_while_something_is_taken)
     cr_expect(granted[a], "nothing was for a while");
 }
 
+/* Values that were written with the credit before say nothing about the credit after. */
+Test(core_lead, judges_by_values_that_were_written_with_new_credit)
+{
+    start_small("alice/#");
+    uint32_t a = open_topic(1, "alice/a");
+    uint64_t taken = 0;
+    write_one(a, 0); /* one is always on its way to him */
+    for (; granted[a] == 0 && taken < FILL; taken++) {
+        write_one(a, taken + 1);
+        take_all_sent();
+    }
+    cr_assert(granted[a], "more credit than the first");
+    uint64_t seq = taken + 4;
+    write_some_of(a, taken + 1, seq); /* the first credit is enough for them */
+    now_ns += MS;
+    take_all_sent();
+    taken += 1;
+    for (uint64_t limit = granted[a]; seq * VALUE_COST < limit; seq++)
+        write_one(a, seq);
+    memset(granted, 0, sizeof granted);
+    for (; granted[a] == 0 && taken < seq; taken++)
+        take_all_sent();
+    uint64_t untaken = (seq - taken) * VALUE_COST;
+    cr_expect_eq(granted[a], seq * VALUE_COST + SMALL - untaken, "the window is whole");
+}
+
 /* What lies behind a promise that is not kept waits for its writer, and not for who reads it. */
 Test(core_lead, does_not_count_what_waits_for_its_writer)
 {
