@@ -73,11 +73,24 @@ void uploads_back(struct uploads *uploads, uint64_t last)
         remove_upload(uploads, owner(uploads->items.prev));
 }
 
+/* Values of one topic are read one after the other, and so they are sent. */
+static bool is_first(const struct uploads *uploads, const struct upload *upload)
+{
+    LIST_EACH(link, &uploads->items) {
+        const struct upload *other = owner(link);
+        if (other == upload)
+            return true;
+        if (other->topic == upload->topic && other->sent < other->value->bytes)
+            return false;
+    }
+    return true;
+}
+
 static bool may_send(const struct uploads *uploads, const struct upload *upload,
                      uint64_t frames_sent)
 {
     return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
-           upload->sent - upload->accepted < uploads->window_bytes;
+           upload->sent - upload->accepted < uploads->window_bytes && is_first(uploads, upload);
 }
 
 struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)

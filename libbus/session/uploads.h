@@ -2,8 +2,8 @@
 /* uploads.h -- values that travel in chunks (PROTOCOL.md, "Writing").
  *
  * The session cuts a chunk when the link asks for one, so a value of 2 GiB needs no second copy.
- * Uploads take turns.  Each has less than window_bytes under way before its next chunk.  It
- * stays until the broker has accepted all of it. */
+ * Uploads of different topics take turns; those of one topic follow each other.  Each has less than
+ * window_bytes under way before its next chunk.  It stays until the broker has accepted all. */
 #ifndef SESSION_UPLOADS_H
 #define SESSION_UPLOADS_H
 

@@ -31,6 +31,13 @@ static void fini(void)
 
 TestSuite(uploads, .init = init, .fini = fini);
 
+static uint64_t topics = 1; /* each slot is of the next one */
+
+static uint32_t topic_of(uint64_t seq)
+{
+    return (uint32_t)(3 + seq % topics);
+}
+
 static void add(uint64_t seq, uint64_t after, size_t bytes)
 {
     struct buffer *value = buffer_new(bytes);
@@ -38,7 +45,7 @@ static void add(uint64_t seq, uint64_t after, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         value->data[i] = (uint8_t)(i * 7 + i / 256);
     struct upload upload = {.after = after,
-                            .topic = 3,
+                            .topic = topic_of(seq),
                             .seq = seq,
                             .attempt = 2,
                             .stamp_ns = 99,
@@ -62,7 +69,7 @@ static void expect_chunk(uint64_t frames_sent, uint64_t seq, uint64_t offset)
     cr_assert_eq(reader.number, 0);
     cr_assert_eq(batch_reader_next(&reader, &frame), WIRE_OK);
     cr_assert_eq(frame_chunk_decode(frame.value, &chunk), WIRE_OK);
-    cr_assert_eq(frame.topic, 3);
+    cr_assert_eq(frame.topic, topic_of(seq));
     cr_assert_eq(frame.attempt, 2);
     cr_assert_eq(frame.stamp_ns, 99);
     cr_assert_eq(frame.seq, seq);
@@ -102,6 +109,7 @@ Test(uploads, waits_for_the_promise)
 Test(uploads, takes_turns)
 {
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    topics = 4;
     add(0, 1, 3 * DEFAULT_CHUNK_BYTES);
     add(1, 2, DEFAULT_CHUNK_BYTES);
     add(2, 9, DEFAULT_CHUNK_BYTES); /* its promise is not sent */
@@ -114,6 +122,22 @@ Test(uploads, takes_turns)
     expect_chunk(3, 0, 2 * chunk);
     cr_assert_null(uploads_next(&uploads, 3));
     expect_chunk(9, 2, 0);
+}
+
+Test(uploads, sends_values_of_one_topic_one_after_the_other)
+{
+    const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    topics = 2;
+    add(0, 0, 2 * DEFAULT_CHUNK_BYTES);
+    add(2, 0, 2 * DEFAULT_CHUNK_BYTES);
+    add(1, 0, 2 * DEFAULT_CHUNK_BYTES);
+    expect_chunk(0, 0, 0);
+    expect_chunk(0, 1, 0);
+    expect_chunk(0, 0, chunk);
+    expect_chunk(0, 2, 0);
+    expect_chunk(0, 1, chunk);
+    expect_chunk(0, 2, chunk);
+    cr_assert_null(uploads_next(&uploads, 0));
 }
 
 Test(uploads, bounds_what_is_under_way)
@@ -145,6 +169,7 @@ Test(uploads, believes_the_broker_within_reason)
 Test(uploads, begins_anew_unless_told_otherwise)
 {
     const uint64_t chunk = DEFAULT_CHUNK_BYTES;
+    topics = 2;
     add(0, 0, 3 * DEFAULT_CHUNK_BYTES);
     add(1, 0, 3 * DEFAULT_CHUNK_BYTES);
     expect_chunk(0, 0, 0);
