@@ -813,11 +813,12 @@ static bool lane_has_room(const struct world *world, const struct host *host, en
     return id != 0 && world->conns[id - 1]->lanes[WAY_UP].count < world->options.lane_parts_max;
 }
 
-/* Its process has no threads but those that the application is told of. */
-static void answer_alone(struct host *host)
+static void answer_alone(const struct world *world, uint32_t index)
 {
-    if (session_wait_is_asked(host->session))
-        session_wait_answer(host->session, true);
+    const struct world_hooks *hooks = &world->options.hooks;
+    struct session *session = world->hosts[index].session;
+    if (session_wait_is_asked(session))
+        session_wait_answer(session, hooks->is_alone == NULL || hooks->is_alone(hooks->arg, index));
 }
 
 static bool host_send(struct world *world, uint32_t index)
@@ -826,7 +827,7 @@ static bool host_send(struct world *world, uint32_t index)
     int64_t now_ns = world_host_ns(world, index);
     bool is_moved = false;
     size_t bytes = 0;
-    answer_alone(host);
+    answer_alone(world, index);
     /* A session is asked whether or not the link has room, as a link does it: what it does not take
      * comes again. */
     while (session_control_out(host->session, now_ns, control_part, &bytes) &&
@@ -834,7 +835,7 @@ static bool host_send(struct world *world, uint32_t index)
         struct part part = {.bytes = buffer_copy(span_of(control_part, bytes))};
         must(part.bytes != NULL);
         session_control_sent(host->session);
-        answer_alone(host);
+        answer_alone(world, index);
         look_at(world, false, buffer_span(part.bytes));
         overhear(world, host, CHANNEL_CONTROL, part.bytes);
         part_send(world, host->conns[CHANNEL_CONTROL], WAY_UP, part);

@@ -44,6 +44,9 @@ struct world_hooks {
     void (*on_bytes)(void *arg, bool is_from_broker, struct span bytes);
     /* A member of a group is told that a lease of it is over; before its session is.  Or NULL. */
     void (*on_task_over)(void *arg, uint32_t host, const struct msg_task_over *over);
+    /* Whether the process of a host has no threads but those whose calls are blocked; NULL: it has
+     * none. */
+    bool (*is_alone)(void *arg, uint32_t host);
     /* After each moment. */
     void (*on_step)(void *arg);
 };
