@@ -3,6 +3,7 @@
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -166,4 +167,43 @@ Test(why, tells_of_a_deadlock_once_and_of_none_without)
         must_close(&buses[i]);
     cr_expect_eq(count_events_until(tap, "job.deadlock", "party.left"), 0);
     bus_tap_close(&tap);
+}
+
+/* Reads lines of the picture that is printed again until one has this part. */
+static void expect_line(struct process *process, const char *part)
+{
+    const char *line = "";
+    while (strstr(line, part) == NULL)
+        cr_assert(process_line(process, SOON_MS, &line), "no line with '%s' came: %s%s", part,
+                  process_said(process), process_complained(process));
+}
+
+Test(why, watches_until_a_signal_comes)
+{
+    struct process watch = {0};
+    const char *const argv[] = {"errbus", "why", "-s", stage.control, "--watch", NULL};
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct waiter waiter = {.bus = alice, .topic = "bob/x", .timeout_ms = 4 * SOON_MS};
+    cr_assert(process_start(&watch, argv, NULL));
+    expect_line(&watch, "nobody waits");
+    waiter_start(&waiter);
+    expect_line(&watch, "alice waits for bob: since ");
+    must_publish(bob, "x", "moves");
+    expect_line(&watch, "nobody waits");
+    process_signal(&watch, SIGTERM);
+    cr_expect_eq(process_wait(&watch, SOON_MS), 128 + SIGTERM);
+    process_fini(&watch);
+    waiter_join(&waiter);
+    cr_expect_eq(waiter.err, BUS_OK);
+    waiter_fini(&waiter);
+    must_close(&alice);
+    must_close(&bob);
+}
+
+Test(why, counts_its_pictures)
+{
+    struct bus *alice = must_open("alice");
+    cr_expect_str_eq(errbus_why(0, "--count", "2", NULL), "nobody waits\n\nnobody waits\n");
+    must_close(&alice);
 }
