@@ -160,8 +160,10 @@ static void do_publish(uint32_t host, uint32_t number)
         code = session_publish(session, world_host_ns(play.world, host), topic, &value, 1, NULL);
     if (code == CODE_OK)
         next_op(host, number);
-    else
+    else { /* it waits for a number or for room, and tries again */
+        play.threads[host][number].is_computing = true;
         world_at(play.world, world_now_ns(play.world) + 50 * WORLD_MS, ACT_GO, host, number);
+    }
 }
 
 static void do_await(uint32_t host, struct thread *thread)
