@@ -106,6 +106,15 @@ static bool is_letter_of(struct span topic, const char *group)
     return span_equal(topic, span_text(name));
 }
 
+/* A dead letter whose value went is given again with the error of its death in place of it.  This is
+ * no outcome of its slot. */
+static bool is_letter_without_value(const struct app *app, const struct crew_lease *terms,
+                                    struct outcome outcome, struct span type)
+{
+    return outcome.kind == OUTCOME_ERROR && span_equal(type, span_text(ERROR_TYPE_NOT_KEPT)) &&
+           crew_died_of(app->crew, terms->group, terms->topic, terms->seq, outcome.mark);
+}
+
 void app_task_came(struct app *app, const struct app_sub *sub, const struct session_item *item)
 {
     char text[200];
@@ -138,7 +147,8 @@ void app_task_came(struct app *app, const struct app_sub *sub, const struct sess
                (int)name.bytes, (const char *)name.data, item->seq, group, item->delivery, text);
     coverage_lease(terms.is_request, item->delivery > 1 ? COVERAGE_LEASED_AGAIN : COVERAGE_LEASED);
     int64_t now_ns = world_now_ns(app->world);
-    if (!app_letter_seen(app, name, terms.topic, terms.seq, outcome))
+    if (!app_letter_seen(app, name, terms.topic, terms.seq, outcome) &&
+        !is_letter_without_value(app, &terms, outcome, type))
         claim(app, oracle_seen(app->oracle, terms.topic, terms.seq, outcome, now_ns, app->party));
     claim(app, crew_given(app->crew, &terms, now_ns, app->party));
     must(app->task_count < APP_TASKS);

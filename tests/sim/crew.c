@@ -387,15 +387,21 @@ static const char *check_answer(struct crew *crew, const struct request *request
     return NULL;
 }
 
+bool crew_died_of(const struct crew *crew, uint32_t group, uint32_t topic, uint64_t seq,
+                  uint64_t mark)
+{
+    const struct task *task = table_find(&crew->tasks, key_of(group, topic, seq));
+    for (uint32_t i = 0; task != NULL && i < task->death_count; i++)
+        if (i == DEATHS_MAX || task->deaths[i] == mark || task->deaths[i] == OUTCOME_STAND_IN)
+            return true;
+    return false;
+}
+
 static bool has_died_of(const struct crew *crew, const struct request *request, uint64_t mark)
 {
-    for (uint32_t group = 0; group < crew->group_count; group++) {
-        const struct task *task =
-            table_find(&crew->tasks, key_of(group, request->topic, request->seq));
-        for (uint32_t i = 0; task != NULL && i < task->death_count; i++)
-            if (i == DEATHS_MAX || task->deaths[i] == mark || task->deaths[i] == OUTCOME_STAND_IN)
-                return true;
-    }
+    for (uint32_t group = 0; group < crew->group_count; group++)
+        if (crew_died_of(crew, group, request->topic, request->seq, mark))
+            return true;
     return false;
 }
 

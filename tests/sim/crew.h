@@ -66,6 +66,10 @@ void crew_answered(struct crew *crew, const struct crew_lease *lease, struct out
                    int64_t now_ns);
 void crew_silent(struct crew *crew, const struct crew_lease *lease);
 
+/* Whether this task of the group is a dead letter because of the error with this mark. */
+bool crew_died_of(const struct crew *crew, uint32_t group, uint32_t topic, uint64_t seq,
+                  uint64_t mark);
+
 /* Each gives NULL, or what is wrong, borrowed until the next call. */
 const char *crew_given(struct crew *crew, const struct crew_lease *lease, int64_t now_ns,
                        const char *by);
