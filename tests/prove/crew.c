@@ -63,7 +63,7 @@ static bool start_broker(struct crew *crew, const char *program)
     const char *const argv[] = {program,    "--control", crew->control, "--data",
                                 crew->data, "--journal", crew->journal, "--durability",
                                 "process",  "--linger",  "5s",          "--test-topic-keep-slots",
-                                "1024",     NULL};
+                                "1024",     "--open",    NULL};
     const char *line = NULL;
     crew->has_broker = start(crew, &crew->broker, 0, argv) &&
                        process_line(&crew->broker, READY_MS, &line) &&
