@@ -102,6 +102,7 @@ struct run {
     struct run_warden warden;
     sigset_t mask_before;
     int signal_fd;
+    int64_t looked_ms; /* when the copies were looked at last */
     bool is_over;
     int code;
 };

@@ -36,6 +36,7 @@ void run_child_init(struct run_child *child)
     child->is_asked = false;
     child->has_told = false;
     child->began_wall_ns = 0;
+    child->ran_wall_ns = 0;
     for (int i = 0; i < RUN_STREAMS; i++) {
         struct run_stream *stream = &child->streams[i];
         stream->fd = -1;
@@ -207,6 +208,7 @@ int run_child_start(struct run_child *child, const struct run_start *start)
     }
     child->kills_before = run_memory_kills("");
     child->began_wall_ns = wall_ns();
+    child->ran_wall_ns = child->began_wall_ns;
     child->pid = fork();
     if (child->pid == 0) {
         become(start, environment,
@@ -309,6 +311,53 @@ bool run_child_has_ended(struct run_child *child, int *out_wait_status)
     return true;
 }
 
+static size_t read_bytes(int fd, char *text, size_t room)
+{
+    size_t count = 0;
+    ssize_t more = 0;
+    while (count < room &&
+           ((more = read(fd, text + count, room - count)) > 0 || (more < 0 && errno == EINTR))) {
+        count += more > 0 ? (size_t)more : 0;
+    }
+    return count;
+}
+
+/* The flags of a process that the kernel takes apart (its PF_EXITING). */
+#define FLAG_EXITING 0x4
+
+/* Whether a line of /proc/PID/stat is of a process that runs.  The name in it may have blanks and
+ * brackets; the flags are the seventh word behind it, and the state is the first. */
+static bool is_of_running(const char *line)
+{
+    char state = 'Z';
+    unsigned flags = 0;
+    const char *behind = strrchr(line, ')');
+    return behind != NULL &&
+           sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) == 2 && state != 'Z' &&
+           state != 'X' && (flags & FLAG_EXITING) == 0;
+}
+
+void run_child_look(struct run_child *child)
+{
+    char path[64];
+    char line[512];
+    if (child->pid == 0 || child->has_ended)
+        return;
+    int64_t now_ns = wall_ns(); /* before the look */
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)child->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        child->ran_wall_ns = now_ns; /* its parent sees no more of it than that it is there */
+        return;
+    }
+    size_t bytes = read_bytes(fd, line, sizeof line - 1);
+    line[bytes] = '\0';
+    (void)close(fd);
+    if (is_of_running(line)) {
+        child->ran_wall_ns = now_ns;
+    }
+}
+
 void run_child_signal(struct run_child *child, int number)
 {
     bool is_passed = number == SIGUSR1 || number == SIGUSR2;
@@ -362,17 +411,6 @@ static int open_error_file(const char *path, int64_t *out_written_ns,
     }
     *out_written_ns = about.st_mtim.tv_sec * SECOND_NS + about.st_mtim.tv_nsec;
     return fd;
-}
-
-static size_t read_bytes(int fd, char *text, size_t room)
-{
-    size_t count = 0;
-    ssize_t more = 0;
-    while (count < room &&
-           ((more = read(fd, text + count, room - count)) > 0 || (more < 0 && errno == EINTR))) {
-        count += more > 0 ? (size_t)more : 0;
-    }
-    return count;
 }
 
 /* Reads a file whose beginning is text.  It reads the rest piece by piece, and cuts long
@@ -449,6 +487,8 @@ void run_child_error(struct run_child *child, const char *program, bool is_start
         .wait_status = is_started ? errno_or_status : 0,
         .is_out_of_memory = is_started && run_memory_kills("") > child->kills_before,
         .said_bytes = errors->output.said_bytes,
+        .ran_ns = is_started ? child->ran_wall_ns : 0,
+        .ended_ns = wall_ns(),
         .problem = problem[0] != '\0' ? problem : NULL,
     };
     end.tail = run_output_tail(&errors->output, &end.tail_bytes);

@@ -31,6 +31,7 @@ struct run_child {
     bool is_asked;                      /* to end, before it ended by itself */
     bool has_told;                      /* ... and its error file was there by then */
     int64_t began_wall_ns;              /* when it was started */
+    int64_t ran_wall_ns;                /* when it was last seen to run */
     enum run_stream_number last_stream; /* on which it wrote last */
     uint64_t kills_before;              /* memory kills in its control group, until it started */
     char folder[RUN_PATH_BYTES_MAX];
@@ -73,6 +74,10 @@ bool run_child_hear(struct run_child *child, int *out_reason);
 /* Whether it has ended, and how; call it once it is known to have started.  The process is not
  * reaped, so nobody else gets the number of its group. */
 bool run_child_has_ended(struct run_child *child, int *out_wait_status);
+
+/* Notes that it runs now, unless it has ended or is about to: the kernel closes what a process has
+ * open, and others may notice that, before its parent hears of its end. */
+void run_child_look(struct run_child *child);
 
 void run_child_signal(struct run_child *child, int number); /* its whole group */
 void run_child_reap(struct run_child *child);               /* what it still writes is lost */

@@ -342,6 +342,17 @@ static void set_trace(const struct said *said, struct bus_error *error)
     }
 }
 
+/* Dates the end to when the program was last seen to run (run_error.h says why). */
+static void date_signal(const struct run_end *end, struct bus_error *error)
+{
+    int number = WTERMSIG(end->wait_status);
+    bool may_follow_from_others = number == SIGABRT || number == SIGPIPE;
+    if (!may_follow_from_others && end->ran_ns > 0 && end->ended_ns >= end->ran_ns) {
+        uint64_t uncertainty_ns = (uint64_t)(end->ended_ns - end->ran_ns);
+        (void)bus_error_set_occurred(error, end->ran_ns, uncertainty_ns);
+    }
+}
+
 struct bus_error *run_error_of_end(const struct run_end *end)
 {
     struct said said;
@@ -357,6 +368,7 @@ struct bus_error *run_error_of_end(const struct run_end *end)
     set_trace(&said, error);
     if (end->start_errno == 0 && WIFSIGNALED(end->wait_status)) {
         (void)bus_error_set_signal(error, WTERMSIG(end->wait_status));
+        date_signal(end, error);
     } else if (end->start_errno == 0) {
         (void)bus_error_set_exit_code(error, WEXITSTATUS(end->wait_status));
     }

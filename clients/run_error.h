@@ -61,6 +61,8 @@ struct run_end {
     const char *tail;      /* the end of its standard error: any bytes; NULL: nothing */
     size_t tail_bytes;
     uint64_t said_bytes; /* all that it wrote to standard error, tail_bytes at least */
+    int64_t ran_ns;      /* when it was last seen to run, by the wall clock; 0: unknown */
+    int64_t ended_ns;    /* when its end was noticed */
     const char *problem; /* why its error file is no error; NULL: there was none */
 };
 
@@ -86,6 +88,11 @@ struct run_times {
 bool run_error_is_good(const struct run_end *end);
 
 /* Makes the error of an end, with the end of the program's output; NULL: run_error_is_good().
+ *
+ * What a signal ended at once has no time of its own.  Its peers may notice the loss, and stamp it,
+ * before its end is noticed here.  So it is dated as a silent loss is: to when it was last seen to
+ * run, as uncertain as the time from there to its end.  Not so SIGABRT and SIGPIPE: they are what a
+ * program gets whose peer has gone.
  *
  * If the output has a trace, that is the stacktrace.  The message has the line of the trace that
  * says what happened, and the text behind the trace.  Without a trace, the message has the end of

@@ -14,6 +14,9 @@ enum {
      * bound is needed because another process may go on writing. */
     LAST_BYTES_MAX = 2 * 1024 * 1024,
     SIGNALS_MAX = 16,
+    /* How often the copies are looked at: a death by a signal is dated to the last look.  Launchers
+     * of training jobs look as often. */
+    LOOK_MS = 100,
     POLLS_MAX = 2 + RUN_STREAMS + RUN_COPIES_MAX * (RUN_STREAMS + 3),
 };
 
@@ -146,6 +149,7 @@ static void look_for_end(struct run *run, unsigned copy)
     if (run_child_has_ended(child, &wait_status)) {
         take_in(run, copy, RUN_STDERR, run_child_unread(child, RUN_STDERR));
         happen(run, RUN_EVENT_ENDED, copy, wait_status);
+        run->looked_ms = 0; /* which of the others outlived it is worth a look */
         take_in(run, copy, RUN_STDOUT, LAST_BYTES_MAX);
         take_in(run, copy, RUN_STDERR, LAST_BYTES_MAX);
     }
@@ -267,9 +271,22 @@ static void want_all(struct run *run, struct waiting *waiting)
     }
 }
 
+static bool has_programs(const struct run *run)
+{
+    for (unsigned i = 0; i < run->copies; i++) {
+        const struct run_child *child = &run->members[i].child;
+        if (child->pid != 0 && !child->has_ended) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int timeout_of(const struct run *run)
 {
     int64_t due_ms = run_core_due_ms(&run->core);
+    int64_t look_ms = run->looked_ms + LOOK_MS;
+    due_ms = has_programs(run) && look_ms < due_ms ? look_ms : due_ms;
     if (due_ms == RUN_NEVER) {
         return -1;
     }
@@ -301,6 +318,19 @@ static void look(struct run *run, const struct waiting *waiting)
     }
 }
 
+/* Notes which copies run, so that a death can be dated. */
+static void look_who_runs(struct run *run)
+{
+    int64_t now_ms = cli_now_ms();
+    if (now_ms - run->looked_ms < LOOK_MS) {
+        return;
+    }
+    run->looked_ms = now_ms;
+    for (unsigned i = 0; i < run->copies; i++) {
+        run_child_look(&run->members[i].child);
+    }
+}
+
 /* Starts one copy.  The loop starts one at a time: a fork takes time, and others may end
  * meanwhile. */
 static void begin(struct run *run, unsigned copy)
@@ -326,6 +356,7 @@ void run_loop(struct run *run)
         if (run_core_due_ms(&run->core) <= cli_now_ms()) {
             happen(run, RUN_EVENT_TIME, 0, 0);
         }
+        look_who_runs(run);
         if (begun < run->copies && !run->is_over) {
             begin(run, begun++);
         }

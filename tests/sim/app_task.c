@@ -106,8 +106,8 @@ static bool is_letter_of(struct span topic, const char *group)
     return span_equal(topic, span_text(name));
 }
 
-/* A dead letter whose value went is given again with the error of its death in place of it.  This is
- * no outcome of its slot. */
+/* A dead letter whose value went is given again with the error of its death in place of it.  This
+ * is no outcome of its slot. */
 static bool is_letter_without_value(const struct app *app, const struct crew_lease *terms,
                                     struct outcome outcome, struct span type)
 {

@@ -1018,6 +1018,37 @@ Test(run, dates_an_error_file_to_when_it_was_written)
     fail_slowly(false, WRITES_ITS_ERROR "read x; exit 9", 9);
 }
 
+/* The kernel closes what a process has open before its parent hears of its end.  Here the parent is
+ * stopped meanwhile: who noticed the end first, and says so in its error file, is not its cause. */
+Test(run, dates_a_death_to_when_the_program_was_last_seen_to_run)
+{
+    char script[3 * PATH_MAX];
+    char noticed[PATH_MAX];
+    snprintf(noticed, sizeof noticed, "%s/noticed", folder.path);
+    snprintf(script, sizeof script,
+             "cd %s; if [ $LOCAL_RANK = 1 ]; then mkfifo pipe; echo $PPID >ready; read x <pipe; "
+             "echo '{\"message\": \"my peer is gone\"}' >$ERRBUS_ERROR_FILE; >noticed; exit 1; fi; "
+             "until [ -s ready ]; do sleep 0.01; done; exec 9>pipe; echo pid $$; exec sleep 600",
+             folder.path);
+    start(&run, "-j", "two", "-p", "w", "-n", "2", "--", "sh", "-c", script, NULL);
+    const char *line = NULL;
+    cr_assert(process_line(&run, SOON_MS, &line), "%s", process_complained(&run));
+    cr_assert_not_null(strstr(line, "pid "), "%s", line);
+    int victim = (int)strtol(strstr(line, "pid ") + 4, NULL, 10);
+    cr_assert_gt(victim, 1);
+    process_signal(&run, SIGSTOP);
+    (void)kill(victim, SIGKILL);
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (access(noticed, F_OK) != 0 && test_now_ms() < until_ms)
+        (void)poll(NULL, 0, 10);
+    process_signal(&run, SIGCONT);
+    expect_exit(&run, 128 + SIGKILL);
+    struct bus_tap *story = must_tap("two", 1);
+    const struct bus_error *root = bus_event_error(expect_event(story, "verdict.final", "w-0"));
+    cr_assert_str_eq(bus_error_type(root), "run.signal");
+    bus_tap_close(&story);
+}
+
 /* What a program writes because it is asked to end is no cause of it. */
 Test(run, ignores_an_error_file_that_follows_from_being_stopped)
 {

@@ -120,6 +120,29 @@ Test(run_error, names_every_end)
     }
 }
 
+/* A death by a signal is dated to when the program was last seen to run, and others to now. */
+Test(run_error, dates_a_death_by_a_signal)
+{
+    static const struct {
+        int wait_status;
+        int64_t ran_ns;
+        bool is_dated;
+    } cases[] = {{KILLED(SIGKILL), 5, true},  {KILLED(SIGSEGV), 5, true},
+                 {KILLED(SIGKILL), 0, false}, {KILLED(SIGKILL), 9, false},
+                 {KILLED(SIGABRT), 5, false}, {KILLED(SIGPIPE), 5, false},
+                 {EXITED(1), 5, false}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct run_end end = {.program = "job",
+                              .wait_status = cases[i].wait_status,
+                              .ran_ns = cases[i].ran_ns,
+                              .ended_ns = 8};
+        struct bus_error *error = run_error_of_end(&end);
+        cr_expect_eq(bus_error_occurred_ns(error) == cases[i].ran_ns, cases[i].is_dated, "case %zu",
+                     i);
+        bus_error_unref(&error);
+    }
+}
+
 Test(run_error, is_none_of_a_good_end)
 {
     struct run_end end = {.program = "job", .wait_status = EXITED(0)};
