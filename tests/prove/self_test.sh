@@ -76,10 +76,10 @@ stopped() {
     wait "$stopped" || code=$?
     stopped=
     [ "$code" -eq 143 ] || die "$name: it was stopped, and ended with $code"
+    [ -z "$(of_it "$work/$name")" ] || die "$name: it was stopped, and left a process"
+    wait "$rest" # it has all that was said: nobody is left to say more
     grep -q '^stopped by ' "$work/$name.out" || die "$name: it was stopped, and does not say so"
     [ -z "$(ls -A "$work/$name")" ] || die "$name: it was stopped, and left $(ls -A "$work/$name")"
-    [ -z "$(of_it "$work/$name")" ] || die "$name: it was stopped, and left a process"
-    wait "$rest"
 }
 stopped process "$prove" 60 --seed "${PROVE_SEED-$$}"
 mkdir -p "$work/build/tests"
