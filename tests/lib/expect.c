@@ -23,6 +23,9 @@ static struct bus_admin *admin_of_stage;
 
 void stage_open_with(const char *const *more)
 {
+    if (stage.process.pid > 0) {
+        stage_close(); /* that of the test's suite, which is begun before the test's own */
+    }
     cr_assert(broker_start(&stage, more), "errbusd is not ready: %s%s",
               process_said(&stage.process), process_complained(&stage.process));
 }

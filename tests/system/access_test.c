@@ -181,9 +181,10 @@ Test(access, tells_five_wrong_settings_apart)
     close(listener);
 }
 
-Test(access, tells_that_an_open_broker_has_no_key, .init = make_files)
+Test(access, tells_that_an_open_broker_has_no_key)
 {
     char endpoint[TEXT_BYTES];
+    stage_close();
     stage_open();
     with_key(stage.control, keys[EVE], endpoint);
     expect_denied(ALICE, "alice", endpoint, "uses no keys");
@@ -266,7 +267,7 @@ static void open_ipc(const char *program, const char *more)
     snprintf(stage.control, sizeof stage.control, "%s", control);
 }
 
-Test(access, knows_peers_by_ipc_by_their_uid, .init = make_files)
+Test(access, knows_peers_by_ipc_by_their_uid)
 {
     struct bus *bus = NULL;
     open_ipc("errbusd", NULL);
@@ -277,7 +278,7 @@ Test(access, knows_peers_by_ipc_by_their_uid, .init = make_files)
     expect_denied(-1, "alice", stage.control, "this key may not do that here");
 }
 
-Test(access, lets_nobody_in_by_ipc_whose_uid_has_no_line, .init = make_files)
+Test(access, lets_nobody_in_by_ipc_whose_uid_has_no_line)
 {
     char text[64];
     snprintf(text, sizeof text, "uid ops %u\nallow ops admin\n", (unsigned)geteuid() + 1);
@@ -287,7 +288,7 @@ Test(access, lets_nobody_in_by_ipc_whose_uid_has_no_line, .init = make_files)
 }
 
 /* Where nobody answers libzmq, it would let everybody in. */
-Test(access, lets_nobody_in_while_nobody_answers_for_keys, .init = make_files)
+Test(access, lets_nobody_in_while_nobody_answers_for_keys)
 {
     setenv("ERRBUS_NUMBER_NO_ZAP", "1", 1);
     open_ipc("errbusd_failpoints", NULL);
@@ -541,9 +542,10 @@ Test(access, cuts_off_a_key_whose_owner_has_another_now)
     must_close(&bob);
 }
 
-Test(access, goes_on_after_a_hangup_without_a_file, .init = make_files)
+Test(access, goes_on_after_a_hangup_without_a_file)
 {
     struct bus *bus = NULL;
+    stage_close();
     stage_open();
     process_signal(&stage.process, SIGHUP);
     expect_log("there is no access file to read again");
