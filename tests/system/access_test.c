@@ -261,6 +261,7 @@ static void open_ipc(const char *program, const char *more)
     const char *const argv[] = {program,    "--control", control, "--data",   data,
                                 "--access", access_path, "--key", broker_key, "--journal",
                                 "none",     more,        NULL};
+    stage_close();
     cr_assert(process_start(&stage.process, argv, NULL));
     cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
               process_complained(&stage.process));
