@@ -194,10 +194,10 @@ function paths(text, name)
     }
 }
 
-# Those of the tests are there for documents of the tests.
+# Those of the tests are there for documents that are about the tests.
 function is_function(name)
 {
-    return (name in functions) || document ~ /^tests\// && (("tests/" name) in functions)
+    return (name in functions) || document ~ /^(tests\/|CONTRIBUTING)/ && (("tests/" name) in functions)
 }
 
 # SUITE/NAME, or FOLDER/PROGRAM without the end of its file.  In documents of other folders only a
