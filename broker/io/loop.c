@@ -9,6 +9,7 @@
 
 #include "broker/io/access_change.h"
 #include "broker/io/authentication.h"
+#include "broker/io/channel.h"
 #include "broker/io/clock.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/core_port.h"
@@ -43,24 +44,10 @@ enum {
     DATA_TURN_PARTS = 16, /* data parts between two looks at control, which goes first */
     DATA_TURN_BYTES = 512 * 1024,
     CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
-    DATA_RECEIVE_QUEUE = 64,   /* parts of one connection: some MiB, then TCP holds it back */
-    CONTROL_RECEIVE_QUEUE = 1024,
-    BACKLOG = 1024,
-    STOP_MS = 1000,  /* for parties to hear BYE and go */
-    LINGER_MS = 800, /* then for what is still in the queues; together under 2 s */
+    STOP_MS = 1000,            /* for parties to hear BYE and go; then channel.c lingers */
     WAIT_MS_MAX = 60000,
     COMPLAINTS_EVERY_MS = 10000,
     DISMISSED_AT_ONCE = 256, /* new connections, between two looks at the monitors */
-};
-
-struct channel {
-    enum lane lane;
-    void *socket;
-    void *monitor;
-    int fd; /* of socket and monitor, to be polled */
-    int monitor_fd;
-    char asked[LIMIT_ENDPOINT_BYTES];    /* as it was configured */
-    char endpoint[LIMIT_ENDPOINT_BYTES]; /* as it was bound; empty: not listening */
 };
 
 struct loop {
@@ -89,46 +76,19 @@ struct loop {
     uint64_t ignored;       /* parts of connections that could not be numbered */
 };
 
-static const char *lane_name(enum lane lane)
-{
-    return lane == LANE_CONTROL ? "control" : "data";
-}
-
 /* ---- sending --------------------------------------------------------------------------------- */
-
-static int send_msg(void *socket, zmq_msg_t *msg, int flags)
-{
-    int sent;
-    do {
-        sent = zmq_msg_send(msg, socket, flags | ZMQ_DONTWAIT);
-    } while (sent < 0 && errno == EINTR);
-    return sent;
-}
-
-static int send_bytes(void *socket, const void *bytes, size_t count)
-{
-    int sent;
-    do {
-        sent = zmq_send(socket, bytes, count, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    } while (sent < 0 && errno == EINTR);
-    return sent;
-}
 
 /* Addresses the peer: what is sent next goes to it.  false: it is gone, or does not read. */
 static bool address(struct loop *loop, struct peer *peer)
 {
-    uint8_t routing[RECEIVED_ROUTING_BYTES] = {
-        0, (uint8_t)(peer->routing >> 24), (uint8_t)(peer->routing >> 16),
-        (uint8_t)(peer->routing >> 8), (uint8_t)peer->routing};
-    if (send_bytes(loop->channels[peer->lane].socket, routing, sizeof routing) >= 0)
-        return true;
-    if (errno == EHOSTUNREACH) {
+    int fault = channel_address(&loop->channels[peer->lane], peer->routing);
+    if (fault == EHOSTUNREACH) {
         peers_close(&loop->peers, peer);
-    } else if (errno == EAGAIN && !peer->is_clogged) {
+    } else if (fault == EAGAIN && !peer->is_clogged) {
         peer->is_clogged = true;
         loop->clogged_count += 1;
     }
-    return false;
+    return fault == 0;
 }
 
 /* Parts to a peer that is gone are lost, as are those in its connection.  When its session goes on,
@@ -142,13 +102,8 @@ static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint
         return;
     failpoint_reach(lane == LANE_DATA ? "deliver" : "answer");
     must(part_unwrap(part, &msg)); /* as in effect.h: what was decided must be said */
-    if (address(loop, peer)) {
-        void *socket = loop->channels[lane].socket;
-        /* ROUTER takes the rest of a message whose address it took. */
-        if (lane == LANE_DATA)
-            must(send_bytes(socket, head, DELIVERY_HEADER_BYTES) >= 0);
-        must(send_msg(socket, &msg, 0) >= 0);
-    }
+    if (address(loop, peer))
+        channel_send(&loop->channels[lane], head, &msg);
     zmq_msg_close(&msg);
     failpoint_reach(lane == LANE_DATA ? "delivered" : "answered");
 }
@@ -226,7 +181,7 @@ static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
         return;
     loop->complained_ns = now_ns;
     log_line(LOG_WARNING, "%s channel: cannot accept a connection from a client: %s",
-             lane_name(lane), zmq_strerror(fault));
+             channel_name(lane), zmq_strerror(fault));
 }
 
 static void drain_monitor(struct loop *loop, enum lane lane)
@@ -297,7 +252,7 @@ static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_
     if (peer->fd >= 0)
         (void)shutdown(peer->fd, SHUT_RDWR); /* a closed connection needs no shutdown */
     log_line(LOG_WARNING, "%s channel: closed a connection that nobody in the access file has",
-             lane_name(peer->lane));
+             channel_name(peer->lane));
 }
 
 /* The connection of a part, which is added if it is new.  NULL: its parts are ignored. */
@@ -317,7 +272,8 @@ static struct peer *find_peer(struct loop *loop, enum lane lane, struct received
     }
     if (peer == NULL) {
         loop->ignored += 1;
-        log_line(LOG_DETAIL, "%s channel: ignored a message from %s (%llu so far)", lane_name(lane),
+        log_line(LOG_DETAIL, "%s channel: ignored a message from %s (%llu so far)",
+                 channel_name(lane),
                  received->is_numbered ? "a connection above the limit"
                                        : "a connection that chose its own id",
                  (unsigned long long)loop->ignored);
@@ -457,14 +413,10 @@ static void tick(struct loop *loop)
     carry_out(loop);
 }
 
-/* zmq_unbind() would close all connections that came in by the endpoint: it is left alone. */
 static void remove_endpoints(struct loop *loop)
 {
-    for (int i = 0; i < LANE_COUNT; i++) {
-        if (loop->channels[i].endpoint[0] != '\0')
-            endpoint_remove(loop->channels[i].asked);
-        loop->channels[i].endpoint[0] = '\0';
-    }
+    for (int i = 0; i < LANE_COUNT; i++)
+        channel_remove_endpoint(&loop->channels[i]);
 }
 
 /* Logs who sent the signal: process 1 is a service manager; a terminal has no process. */
@@ -680,56 +632,18 @@ bool loop_run(struct loop *loop)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static bool loop_set_number(void *socket, int option, int value)
-{
-    return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
-}
-
-/* MAXMSGSIZE lets through what is somewhat too large, so that its sender can be named; beyond it
- * libzmq closes the connection. */
-static bool set_options(const struct channel *channel)
-{
-    void *socket = channel->socket;
-    bool is_data = channel->lane == LANE_DATA;
-    uint64_t affinity = UINT64_C(1) << channel->lane;
-    int64_t part_bytes_max = 2 * (int64_t)(is_data ? LIMIT_PART_BYTES : LIMIT_CONTROL_BYTES);
-    return zmq_setsockopt(socket, ZMQ_AFFINITY, &affinity, sizeof affinity) == 0 &&
-           zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_bytes_max, sizeof part_bytes_max) == 0 &&
-           loop_set_number(socket, ZMQ_ROUTER_MANDATORY, 1) &&
-           loop_set_number(socket, ZMQ_SNDHWM, is_data ? 0 : LIMIT_CONTROL_QUEUE) &&
-           loop_set_number(socket, ZMQ_RCVHWM,
-                           is_data ? DATA_RECEIVE_QUEUE : CONTROL_RECEIVE_QUEUE) &&
-           loop_set_number(socket, ZMQ_BACKLOG, BACKLOG) &&
-           loop_set_number(socket, ZMQ_LINGER, LINGER_MS);
-}
-
 static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint, char *complaint)
 {
-    static const char *const monitor_names[] = {"inproc://monitor-control",
-                                                "inproc://monitor-data"};
     struct channel *channel = &loop->channels[lane];
-    channel->lane = lane;
-    snprintf(channel->asked, sizeof channel->asked, "%s", endpoint);
-    channel->socket = zmq_socket(loop->context, ZMQ_ROUTER);
-    channel->monitor = zmq_socket(loop->context, ZMQ_PAIR);
-    if (channel->socket == NULL || channel->monitor == NULL || !set_options(channel) ||
-        zmq_socket_monitor(channel->socket, monitor_names[lane],
-                           ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_DISCONNECTED) !=
-            0 ||
-        !loop_set_number(channel->monitor, ZMQ_LINGER, 0) ||
-        !loop_set_number(channel->monitor, ZMQ_RCVHWM, 0) ||
-        zmq_connect(channel->monitor, monitor_names[lane]) != 0) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot open the %s channel: %s", lane_name(lane),
-                 zmq_strerror(errno));
+    if (!channel_open(channel, loop->context, lane)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot open the %s channel: %s",
+                 channel_name(lane), zmq_strerror(errno));
         return false;
     }
-    channel->fd = ready_fd(channel->socket);
-    channel->monitor_fd = ready_fd(channel->monitor);
     char fault[ENDPOINT_COMPLAINT_BYTES] = AUTHENTICATION_LACKS;
     if (!authentication_guard(&loop->authentication, channel->socket, endpoint) ||
-        !endpoint_bind(channel->socket, endpoint, channel->endpoint, fault)) {
-        channel->endpoint[0] = '\0';
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", lane_name(lane), fault);
+        !channel_bind(channel, endpoint, fault)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", channel_name(lane), fault);
         return false;
     }
     return true;
@@ -867,16 +781,6 @@ void loop_public_key(const struct loop *loop, char text[KEY_TEXT_BYTES + 1])
         key_text_write(loop->authentication.key.public_key, KEY_PUBLIC, text);
 }
 
-static void close_channel(struct channel *channel)
-{
-    if (channel->socket != NULL) {
-        zmq_socket_monitor(channel->socket, NULL, 0);
-        zmq_close(channel->socket);
-    }
-    if (channel->monitor != NULL)
-        zmq_close(channel->monitor);
-}
-
 void loop_close(struct loop **loop)
 {
     struct loop *old = *loop;
@@ -886,7 +790,7 @@ void loop_close(struct loop **loop)
     remove_endpoints(old);
     signals_release(old->signal_fd);
     for (int i = 0; i < LANE_COUNT; i++)
-        close_channel(&old->channels[i]);
+        channel_close(&old->channels[i]);
     authentication_stop(&old->authentication);
     while (old->context != NULL && zmq_ctx_term(old->context) != 0 && errno == EINTR)
         continue;
