@@ -191,7 +191,7 @@ int status_main(int argc, char **argv)
         .cli = {
             .program = "errbus status",
             .prints_lines = true,
-            .count_help = "print N pictures, a second apart (1)",
+            .count_help = "print N snapshots, a second apart (1)",
             .is_observer = true,
             .operands = "",
             .summary =
@@ -199,7 +199,7 @@ int status_main(int argc, char **argv)
     struct cli *cli = &asked.cli;
     const struct cli_flag flags[] = {
         {'a', "all", CLI_YES, &asked.is_all, NULL,
-         "list parties that ended long ago, and long tables, instead of counting them"},
+         "list parties that ended long ago, and long tables, in full"},
     };
     int result = CLI_OK;
     if (!cli_start(cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {

@@ -294,7 +294,7 @@ static void write_note(const struct bus_status_row *party, char *text, size_t by
     bool is_well = party->reason == NULL || party->reason[0] == '\0';
     if (!status_has_ended(party)) {
         write_time(party->silent_ms, ago, sizeof ago);
-        snprintf(text, bytes, party->incarnation == 0 ? "never joined" : "heard %s ago", ago);
+        snprintf(text, bytes, "heard %s ago", ago);
     } else if (party->ended_ms == 0) {
         snprintf(text, bytes, "time not known%s%.200s", is_well ? "" : ": ",
                  is_well ? "" : party->reason);

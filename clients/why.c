@@ -8,7 +8,7 @@
 #include <bus/why.h>
 #include <string.h>
 
-#define EVERY_MS INT64_C(1000) /* between two pictures, with --watch */
+#define EVERY_MS INT64_C(1000) /* between two snapshots, with --watch */
 
 struct asked {
     struct cli cli;
@@ -92,7 +92,7 @@ static void print_why(const struct asked *asked, struct bus_why *why)
     }
 }
 
-/* True: another picture may follow. */
+/* True: another snapshot may follow. */
 static bool show(const struct asked *asked, struct bus_admin *admin, int *out_exit)
 {
     struct bus_why *why = NULL;
@@ -152,7 +152,7 @@ int why_main(int argc, char **argv)
     struct asked asked = {
         .cli = {.program = "errbus why",
                 .prints_lines = true,
-                .count_help = "print N pictures, a second apart (1; with --watch no limit)",
+                .count_help = "print N snapshots, a second apart (1; with --watch no limit)",
                 .is_observer = true,
                 .operands = "[JOB | PARTY | TOPIC SEQ]",
                 .summary = "Says for whom everybody waits in a job, since when, and where that one "

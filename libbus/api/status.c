@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* status.c -- a picture of the broker. */
+/* status.c -- a snapshot of the broker. */
 #include "libbus/api/admin.h"
 #include "libbus/api/error.h"
 #include "libbus/api/grow.h"

@@ -107,11 +107,10 @@ Test(status_text, has_a_summary_and_a_line_for_each_party)
         party("worker-2", BUS_STATE_RUNNING, 0, 61000, ""),
         party("alice", BUS_STATE_LOST, 0, 12000, "errbus.connection_closed"),
         party("bob", BUS_STATE_LEFT, 0, 3 * MIN_MS, ""),
-        party("carol", BUS_STATE_SCHEDULING, 0, 0, ""),
+        party("carol", BUS_STATE_SCHEDULING, 0, 200, ""),
         topic("worker-10/out", 12, 1, 1258291),
         row_of(BUS_STATUS_JOB, "train", BUS_STATE_RUNNING),
     };
-    rows[4].incarnation = 0;
     rows[6].open = 1;
     rows[6].pending_bytes = 1258291;
     expect_rows(rows, 7, 80, false,
@@ -121,7 +120,7 @@ Test(status_text, has_a_summary_and_a_line_for_each_party)
                 "  PARTY        STATE       OPEN  HEARD, OR ENDED\n"
                 "  alice/1      lost           0  12 s ago: errbus.connection_closed\n"
                 "  bob/1        left           0  3 min ago\n"
-                "  carol/0      scheduling     0  never joined\n"
+                "  carol/1      scheduling     0  heard 0.2 s ago\n"
                 "  worker-2/1   running        0  heard 1 min ago\n"
                 "  worker-10/1  running        1  heard 0.3 s ago\n"
                 "  TOPIC          NEXT  OPEN  KEPT    BYTES\n"
