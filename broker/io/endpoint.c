@@ -34,8 +34,7 @@ static const char *port_of(const char *endpoint)
     return colon != NULL ? colon + 1 : NULL;
 }
 
-/* With tcp:// in front of a plain HOST:PORT; the colons of an address in brackets are none of it.
- * false: it does not fit. */
+/* Copies the endpoint, with tcp:// in front of a plain HOST:PORT.  false: it does not fit. */
 static bool complete(const char *endpoint, char out[LIMIT_ENDPOINT_BYTES])
 {
     const char *close = strrchr(endpoint, ']');
@@ -53,7 +52,7 @@ static bool is_port(const char *text, long least)
     return text[digits] == '\0' && port >= least && port <= 65535;
 }
 
-/* 0: nobody listens at this path; otherwise why it cannot be had. */
+/* 0: the broker may listen at this path; otherwise an errno that says why not. */
 static int path_fault(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -129,7 +128,7 @@ bool endpoint_bind(void *socket, const char *endpoint, char out_real[LIMIT_ENDPO
 void endpoint_remove(const char *endpoint)
 {
     if (path_of(endpoint) != NULL)
-        unlink(path_of(endpoint)); /* that it is gone is all we want */
+        unlink(path_of(endpoint)); /* it may be gone already */
 }
 
 const char *endpoint_fault(const char *endpoint)
@@ -177,7 +176,7 @@ static bool is_host(const char *text, size_t bytes)
     return bytes > 0;
 }
 
-/* Whether clients can be sent there. */
+/* Whether a client can connect to this endpoint. */
 static bool is_reachable(const char *advertise)
 {
     const char *port = port_of(advertise);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* journal_thread.c -- the journal's own thread; see journal_thread.h. */
+/* journal_thread.c -- the journal's own thread; see journal_thread.h.
+ *
+ * "Lock" before a function: its caller holds the lock.  "Given up meanwhile": the function lets go
+ * of the lock while it waits or writes, and holds it again when it returns. */
 #include "broker/io/journal_thread.h"
 
 #include "broker/io/failpoint.h"
@@ -18,7 +21,7 @@
 enum { RECORDS_AT_ONCE = 4096 };
 #define BYTES_AT_ONCE (UINT64_C(16) * 1024 * 1024) /* unless one step has more */
 
-/* What the second thread is at. */
+/* What the second thread does. */
 enum flushing { FLUSH_NONE, FLUSH_ASKED, FLUSH_DONE };
 
 struct steps {

@@ -30,7 +30,7 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 /* The first file of a new journal: enough to try a broker. */
 #define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
 
-/* Where there can be no journal in one place. */
+/* What to do if the journal cannot be in its place. */
 static const char remedy[] =
     "name another directory with --journal DIR, or keep everything in memory with --journal none";
 
@@ -52,7 +52,7 @@ static void hold_streams(void)
     }
 }
 
-/* A connection is a descriptor. */
+/* As far as the system allows: each connection takes a descriptor. */
 static void raise_descriptors(void)
 {
     struct rlimit limit;
@@ -62,7 +62,7 @@ static void raise_descriptors(void)
     }
 }
 
-/* A reader that is gone is an error of its write. */
+/* A write to a pipe that nobody reads then fails with an errno. */
 static void ignore_sigpipe(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -171,7 +171,7 @@ static struct state_places places_of_environment(void)
                                  .home = getenv("HOME")};
 }
 
-/* Who may come must be said, where others can.  false: it was said what helps. */
+/* A broker that other machines can reach needs --access or --open.  false: that was printed. */
 static bool choose_access(struct config *config)
 {
     char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
@@ -197,7 +197,7 @@ static bool choose_access(struct config *config)
     return false;
 }
 
-/* false: it was said why. */
+/* false: the reason was printed. */
 static bool choose_journal(struct config *config)
 {
     char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
@@ -209,7 +209,7 @@ static bool choose_journal(struct config *config)
     return false;
 }
 
-/* NULL: no journal was asked for.  false: it was said why. */
+/* NULL: no journal was asked for.  false: the reason was printed. */
 static bool open_journal(const struct config *config, enum durability durability,
                          struct journal **out_journal)
 {

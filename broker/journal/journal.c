@@ -71,7 +71,7 @@ uint64_t journal_bytes(const struct journal *journal)
     return bytes;
 }
 
-/* Heads are not taken off: it is about segments, not about bytes. */
+/* The heads of segments to come are not taken off: such a few bytes do not matter here. */
 uint64_t journal_room(const struct journal *journal)
 {
     const struct segment *last = &journal->segments[journal->count - 1];

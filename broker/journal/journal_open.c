@@ -69,7 +69,7 @@ static enum journal_err cut(struct journal *journal, uint64_t from, uint64_t unt
     return err;
 }
 
-/* From one offset to another. */
+/* Writes a segment once more, from one offset to another. */
 static enum journal_err write_segment_again(struct journal *journal, struct segment *segment,
                                             uint64_t from, uint64_t until)
 {
@@ -116,7 +116,7 @@ static enum journal_err write_again(struct journal *journal, uint64_t from)
     return err;
 }
 
-/* All of them, the older ones first. */
+/* Syncs all segments, the older ones first. */
 static enum journal_err sync_all(struct journal *journal)
 {
     char name[FORMAT_NAME_BYTES];
@@ -134,8 +134,8 @@ static enum journal_err sync_all(struct journal *journal)
     return journal_sync_all(journal);
 }
 
-/* The same for the seal of the segment before the last: it is on the disk before the first record
- * of the last segment is, but nothing says so as long as there is none. */
+/* Does the same for the seal of the segment before the last, if the last segment has no record yet.
+ * The first record there would show that the seal is on the disk. */
 static enum journal_err seal_again(struct journal *journal)
 {
     struct disk *disk = journal->disk;
@@ -245,8 +245,8 @@ static void open_proof(struct journal *journal)
     journal->has_names = true;
 }
 
-/* Nothing is left unsynced before there is a proof that says so, nor a proof where all is synced as
- * it comes. */
+/* A lazy journal has a proof before it leaves anything unsynced.  A journal that syncs as it goes
+ * has none. */
 static enum journal_err store_proof(struct journal *journal)
 {
     struct disk *disk = journal->disk;

@@ -110,9 +110,9 @@ static bool reserve_stage(struct journal *journal, const struct journal_record *
     return true;
 }
 
-/* After a batch that failed: nothing that could pass for it stays where it would have begun.  If
- * this fails, too, the next attempt goes over it; if that never comes, the journal may be found
- * with a batch of which it was said that it is not there. */
+/* Removes the beginning of a batch that failed, so that nothing can pass for that batch.  If this
+ * fails too, the next batch overwrites it.  If no batch follows, the next opening may find a batch
+ * that was reported as not written. */
 static void wipe(struct journal *journal)
 {
     uint8_t zeros[FORMAT_RECORD_BYTES] = {0};
@@ -134,7 +134,7 @@ static void write_push(struct journal *journal)
     journal->pushed = last->end;
 }
 
-/* Behind the batch that is being written, in a file that is used again: no record follows. */
+/* In a file that is used again, writes zeros behind the batch: no old record follows it. */
 static int end_reused(struct writing *writing, uint64_t end)
 {
     static const uint8_t zeros[FORMAT_RECORD_BYTES];
@@ -214,9 +214,9 @@ bool journal_reserve_segment(struct journal *journal)
     return true;
 }
 
-/* One that is there keeps its room, whatever fails: on a full disk it could not be had again.  And
- * what it got of room that was refused: ext4 gives all there is before it says that it is not
- * enough. */
+/* Makes the spare file, or makes it larger.  If that fails, a file that was there keeps what it
+ * has, for a full disk would not give it again.  It also keeps what the refused call added: ext4
+ * gives all there is before it says that it is not enough. */
 static enum journal_err grow_spare(struct journal *journal, uint64_t wanted)
 {
     const struct disk_ops *ops = journal->disk->ops;
@@ -231,15 +231,15 @@ static enum journal_err grow_spare(struct journal *journal, uint64_t wanted)
     if (result == 0 && bytes < 0)
         result = (int)bytes;
     if (result < 0 && journal->spare_bytes == 0)
-        (void)ops->unlink(journal->disk, LAYOUT_SPARE); /* some of it helps nobody */
+        (void)ops->unlink(journal->disk, LAYOUT_SPARE); /* a part of it is of no use */
     else if (bytes > (int64_t)journal->spare_bytes)
         journal->spare_bytes = (uint64_t)bytes;
     return result < 0 ? journal_complain(journal, LAYOUT_SPARE, "given room on the disk", result)
                       : JOURNAL_OK;
 }
 
-/* More than twice of what is wanted is given back.  The smaller one is there before the larger one
- * goes; if it cannot be, that one stays. */
+/* Replaces a spare file of more than twice the wanted size by a smaller one.  The smaller one is
+ * made before the larger one is removed.  If it cannot be made, the larger one stays. */
 static void shrink_spare(struct journal *journal)
 {
     const struct disk_ops *ops = journal->disk->ops;
@@ -369,7 +369,7 @@ enum journal_err journal_make_segment(struct journal *journal, uint64_t first, u
         if (strcmp(from, LAYOUT_SPARE) == 0)
             journal->spare_bytes = 0;
         journal->has_names = true;
-        /* From here on it is there, or is not: it is used, or must go. */
+        /* From here on the file may exist.  It is used, or must be removed. */
         memcpy(journal->leftover, name, sizeof name);
         if (!journal->is_lazy)
             result = disk->ops->sync_names(disk);
@@ -445,9 +445,9 @@ static enum journal_err roll(struct journal *journal, uint64_t bytes, bool is_es
     return finish_roll(journal);
 }
 
-/* Where little is synced before it is given up, a checkpoint begins a segment: what stands before
- * it then goes whole, and the flush behind it has but the beginning of one to bring to the disk.
- * Where there is no room for that, or none to spare, it begins where it can. */
+/* In a lazy journal a checkpoint begins a segment, unless the present one has little in it.  All
+ * segments before it can then be given up whole, and the next flush syncs only the beginning of
+ * one.  Without room for another segment, the checkpoint begins in the present one. */
 static enum journal_err begin_checkpoint(struct journal *journal, uint64_t bytes)
 {
     const struct segment *last = journal_last(journal);
@@ -466,7 +466,7 @@ static enum journal_err catch_up(struct journal *journal)
 
 /* ---- what the journal is asked for ----------------------------------------------------------- */
 
-/* The call is refused: the code alone. */
+/* Refuses the call.  The complaint is the sentence of the code alone. */
 static enum journal_err refuse_call(struct journal *journal, enum journal_err err)
 {
     snprintf(journal->complaint, sizeof journal->complaint, "%s", journal_strerror(err));

@@ -115,7 +115,7 @@ static int survey_open_segment(struct survey *survey, uint64_t first)
     return survey->disk->ops->open(survey->disk, name, DISK_READ);
 }
 
-/* With a damaged head: one of its two numbers of the journal may make sense of its first record. */
+/* The head is damaged.  It has the id of the journal twice: one may fit the first record. */
 static void guess_journal(struct survey *survey, const uint8_t *bytes, uint64_t first)
 {
     struct record_head head;
@@ -223,7 +223,7 @@ static enum journal_err drop_given_up(struct survey *survey)
     survey->given_up = survey->trimmed;
     while (begin < survey->count && survey->segments[begin].first < survey->trimmed)
         begin++;
-    /* If that is not where a segment begins, one is missing, and will be missed. */
+    /* If no segment begins there, one is missing, and the judgement of the first one says so. */
     if (begin == survey->count || survey->segments[begin].first != survey->trimmed)
         return JOURNAL_OK;
     for (; err == JOURNAL_OK && begin > 0; begin--) {

@@ -2,7 +2,7 @@
 /* relay.h -- a cable that can be cut: TCP connections to one side are carried on to the other.
  *
  * Between a party and the broker it stands twice, for control and data; the broker then advertises
- * the relay's data port (relay_data_endpoint()). */
+ * the data port of the relay. */
 #ifndef TESTS_LIB_RELAY_H
 #define TESTS_LIB_RELAY_H
 

@@ -51,7 +51,7 @@ Test(owned, goes_back_behind_the_lock)
     cr_expect_null(api_thread.put_aside);
 }
 
-/* bus_publish_owned() leaves the value to its caller when it fails. */
+/* A call that fails leaves the value to its caller. */
 Test(owned, stays_with_the_application_that_is_refused)
 {
     struct buffer *buffer = must_own();

@@ -24,7 +24,7 @@ struct reference_error {
 };
 
 struct reference {
-    struct reference_error errors[REFERENCE_MAX]; /* in the total order, once reference_weigh() */
+    struct reference_error errors[REFERENCE_MAX]; /* in the total order, once they were weighed */
     int count;
     int arrivals;
     int distance[REFERENCE_MAX][REFERENCE_MAX];
