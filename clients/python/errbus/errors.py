@@ -132,6 +132,7 @@ class RemoteError(Error):
     def __init__(self, fields: Dict[str, Any]) -> None:
         super().__init__(fields.get("message", ""))
         self._handle: Any = None
+        self._description: Optional[str] = None  # of an error that was pickled: it has no handle
         self.__dict__.update(fields)
         self.root = self
         if self.causes:
@@ -167,6 +168,8 @@ class RemoteError(Error):
 
     def describe(self) -> str:
         """A text for people: who, what, where and why, a line for each cause."""
+        if self._handle is None and self._description is not None:
+            return self._description
         handle = self._handle if self._handle is not None else to_handle(self)
         size = lib.bus_error_describe(handle, ffi.NULL, 0) + 1
         text = ffi.new("char[]", size)
@@ -195,6 +198,7 @@ def _plain(error: RemoteError) -> List[Dict[str, Any]]:
         if id(top) in index:
             continue
         row = {name: getattr(top, name) for name in _FIELDS}
+        row["_description"] = top.describe()
         row["causes"] = tuple(index[id(cause)] for cause in top.causes)
         index[id(top)] = len(rows)
         row["root"] = index[id(top.root)]

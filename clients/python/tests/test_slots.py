@@ -2,7 +2,6 @@
 """Values and errors: what one party promises, and what the others get."""
 import pickle
 import time
-import traceback
 
 import numpy as np
 import pytest
@@ -54,29 +53,6 @@ def test_an_exception_fails_the_slot_and_goes_on(broker):
     assert 'raise ValueError("no batch") from error' in error.remote_traceback
     assert '{}["row"]' in error.root.remote_traceback
     assert error.find("python.KeyError") is error.root and error.find("deadline") is None
-
-
-def test_the_printed_traceback_has_the_root_first(broker):
-    alice, bob, carol = (broker.open(name, disclosure="full") for name in ("alice", "bob", "carol"))
-    with pytest.raises(ZeroDivisionError):
-        with alice.slot("grads") as slot:
-            slot.commit(bytes(1 // 0))
-    with pytest.raises(errbus.Application):
-        with bob.slot("model"):
-            bob.get("alice/grads", 0, 5)
-    try:
-        carol.get("bob/model", 0, 5)
-    except errbus.RemoteError as error:
-        printed = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    lines = [line.strip() for line in printed.splitlines()]
-    root = next(i for i, line in enumerate(lines)
-                if line.startswith("errbus.Application: alice: python.ZeroDivisionError: integer"))
-    assert lines[root + 1] == "the traceback of alice:"
-    assert "slot.commit(bytes(1 // 0))" in lines[root:]
-    between = lines.index("The above exception was the direct cause of the following exception:")
-    last = next(i for i, line in enumerate(lines) if line.startswith("errbus.Application: bob: "))
-    assert root < between < last
-    assert "carol.get(\"bob/model\", 0, 5)" in lines[between:last]
 
 
 def test_each_raise_has_an_exception_of_its_own(broker):
