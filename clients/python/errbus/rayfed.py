@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+import warnings
 from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
 
 import cloudpickle
 import fed.cleanup
+import ray
 from fed._private import serialization_utils
 from fed.config import CrossSiloMessageConfig
 from fed.exceptions import FedRemoteError
@@ -32,6 +35,7 @@ import errbus
 import errbus.aio
 
 _HIDDEN = "rayfed.task_failed"  # the type of an error of which RayFed tells nothing else
+_LOOK_S = 0.2  # between two looks whether the run before is over
 _PING = "ping"  # the ids of RayFed's question whether a party is there
 _Found = TypeVar("_Found")
 
@@ -61,6 +65,12 @@ def _with_trace(party: str, cause: Optional[BaseException]) -> FedRemoteError:
 fed.cleanup.FedRemoteError = _with_trace
 
 
+def _was_started_again() -> bool:
+    with warnings.catch_warnings():  # Ray warns of what it calls itself here
+        warnings.simplefilter("ignore")
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+
 class _Link:
     """A bus of one actor, opened when it is needed first."""
 
@@ -76,11 +86,24 @@ class _Link:
             self._lock = asyncio.Lock()  # of the loop of the actor
         async with self._lock:
             if self._bus is None:
-                self._bus = await self._open("as_found")
-                if self._bus.sync.run.is_continued:  # what was killed left its values
-                    await self._bus.close()
-                    self._bus = await self._open("next")
+                self._bus = await self._join()
             return self._bus
+
+    async def _join(self) -> errbus.aio.Bus:
+        """Joins a run of its own.  fed.init() counts all ids from 0 again.  So an actor takes no
+        part in a run in which its party was before, or whose parties have all ended; it waits
+        until that run is over.  An actor that Ray started again goes on in its run."""
+        if _was_started_again():
+            return await self._open("continue")
+        end = time.monotonic() + self._timeout
+        while time.monotonic() < end:
+            bus = await self._open("as_found")
+            run = bus.sync.run
+            if run.incarnations == 1 and not run.is_continued:
+                return bus
+            await bus.close()  # it ended well: as_found begins the next run once this one is over
+            await asyncio.sleep(_LOOK_S)
+        return await self._open("next")  # which names the parties that did not end yet
 
     async def _open(self, rule: str) -> errbus.aio.Bus:
         bus: errbus.aio.Bus = await errbus.aio.open(

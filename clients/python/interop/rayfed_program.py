@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
-"""A program of RayFed, as a user writes it: each party starts it with its own name.
+"""A program of RayFed, as a user writes it: each party starts it with its own name.  With the word
+"again" it joins, exchanges a value and leaves, twice in one process.
 
 It tells on standard output what each stage gave: "STAGE {json}".
 """
@@ -67,7 +68,7 @@ def told(stage, wanted):
              kind=getattr(root, "kind", None), trace=getattr(root, "remote_traceback", None))
 
 
-def main(party):
+def join(party):
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     fed.init(
         addresses={name: f"127.0.0.1:{20000 + i}" for i, name in enumerate(PARTIES)},
@@ -76,23 +77,39 @@ def main(party):
         job_name="interop",
         config={
             "cross_silo_comm": {"expose_error_trace": True, "timeout_in_ms": START_MS},
-            "barrier_on_initializing": True,
+            "barrier_on_initializing": "again" not in sys.argv,
         },
         sender_proxy_cls=errbus.rayfed.Sender,
         receiver_proxy_cls=errbus.rayfed.Receiver,
     )
     tell("ready")
+
+
+def leave():
+    fed.shutdown()
+    ray.shutdown()
+
+
+def again(party):
+    for value in (7, 8):
+        join(party)
+        made = make.party("alice").remote(value)
+        tell("again", got=float(fed.get(add.party("bob").remote(made, 1)).max()))
+        leave()
+
+
+def main(party):
+    join(party)
     values()
     told("failed", add.party("bob").remote(fail.party("alice").remote(), 1))
     tell("waiting")
     told("killed", hang.party("alice").remote())
-    fed.shutdown()
-    ray.shutdown()
+    leave()
     tell("over")
 
 
 try:
-    main(sys.argv[1])
+    (again if "again" in sys.argv else main)(sys.argv[1])
 except BaseException:
     traceback.print_exc()
     raise

@@ -25,11 +25,11 @@ STEP_S = 180  # a loaded machine starts Ray slowly
 class Party:
     """A program; its stages come by a thread that notes when."""
 
-    def __init__(self, name, broker, folder):
+    def __init__(self, name, broker, folder, *words):
         self.stages = queue.Queue()
         self.log = open(folder / f"{name}.log", "w+")
         self.process = subprocess.Popen(
-            [sys.executable, f"{HERE}/rayfed_program.py", name],
+            [sys.executable, f"{HERE}/rayfed_program.py", name, *words],
             env=dict(os.environ, ERRBUS_SERVER=broker.endpoint), start_new_session=True,
             stdout=subprocess.PIPE, stderr=self.log, text=True)
         threading.Thread(target=self._read, daemon=True).start()
@@ -114,3 +114,16 @@ def test_it_is_told_within_grace_and_a_second(told):
     took = {name: told["seconds", name] for name in ("bob", "carol")}
     print("seconds from kill -9 to the error:", took)
     assert min(took.values()) < GRACE_S + 1
+
+
+def test_a_program_joins_twice(tmp_path):
+    """The ids of RayFed begin anew, while a party may still be in its first run."""
+    with Broker() as broker:
+        parties = [Party(name, broker, tmp_path, "again") for name in ("alice", "bob")]
+        try:
+            for value in (7, 8):
+                for party in parties:
+                    assert party.until("again")[0]["got"] == value + 1
+        finally:
+            for party in parties:
+                party.close()
