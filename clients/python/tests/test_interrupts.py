@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_ctrl_c_ends_a_wait_within_200_ms(broker, wait):
     assert min(took) <= SOON_S, took
 
 
-def until_in(names, threads):
+def until_in(names, threads, within=20):
     """Until each of the threads is inside a function of one of these names."""
     def is_in(frame):
         while frame is not None:
@@ -85,8 +86,25 @@ def until_in(names, threads):
             frame = frame.f_back
         return False
 
+    def stack(thread):
+        frame = sys._current_frames().get(thread.ident)
+        lines = traceback.format_stack(frame) if frame is not None else ["  it has ended\n"]
+        return f"{thread.name}:\n" + "".join(lines)
+
+    end = time.monotonic() + within
     while not all(is_in(sys._current_frames().get(thread.ident)) for thread in threads):
+        if time.monotonic() >= end:
+            pytest.fail(f"not all are in {names}:\n" + "".join(map(stack, threads)))
         time.sleep(0.001)
+
+
+def test_a_thread_that_never_waits_is_told_with_its_stack():
+    over = threading.Thread(target=int)
+    over.start()
+    over.join()
+    with pytest.raises(pytest.fail.Exception, match="has ended") as told:
+        until_in({"in_slices"}, [over, threading.current_thread()], within=0.01)
+    assert "until_in" in str(told.value)
 
 
 @pytest.mark.parametrize("wait", ["bus.get('alice/w', 0)", "bus.stands('alice/w', 0)",
