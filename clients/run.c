@@ -242,25 +242,13 @@ static void release_signals(struct run *run)
 
 static int open_all(struct run *run)
 {
-    int result = CLI_OK;
     run->core.status = 0;
-    for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
-        result = run_party_open(run, &run->members[i]);
-    }
+    run->is_overtaken = false;
+    int result = run_join_together(run);
     for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
         result = make_files(run, &run->members[i]);
     }
     return result;
-}
-
-static int close_all(struct run *run, int code)
-{
-    int64_t until_ms = cli_now_ms() + CLI_CLOSE_MS;
-    for (unsigned i = 0; i < run->copies; i++) {
-        int64_t left_ms = until_ms - cli_now_ms();
-        code = run_party_close(run, &run->members[i], left_ms > 0 ? left_ms : 0, code);
-    }
-    return code;
 }
 
 static int run_attempt(struct run *run)
@@ -284,7 +272,7 @@ static int run_attempt(struct run *run)
     result = run->code;
     release_signals(run); /* from here on a signal ends us at once */
 done:
-    return close_all(run, result);
+    return run_leave_together(run, result);
 }
 
 /* Whether there may be another attempt, to mend this end, or because others failed. */
@@ -295,9 +283,22 @@ static bool may_go_on(const struct run *run, int code)
             code == CLI_DENIED);
 }
 
-static int run_attempts(struct run *run)
+/* The copies came before a party that begins the next run: see broker/design/runs.md.  They have
+ * run for less than a minute, and are started again in that run, unless one of them failed by
+ * itself or somebody wants us to end. */
+static int run_until_joined(struct run *run)
 {
     int result = run_attempt(run);
+    while (run->is_overtaken && result == CLI_REMOTE && run->core.asked == 0) {
+        run_note(run, "starts %s again, in the next run of the job", run->command[0]);
+        result = run_attempt(run);
+    }
+    return result;
+}
+
+static int run_attempts(struct run *run)
+{
+    int result = run_until_joined(run);
     run_screen_finish(run); /* the job may take long */
     while (may_go_on(run, result) && run_job_has_next(run, &result)) {
         run_note(run, "attempt %u of the job", run->attempt);

@@ -4,13 +4,15 @@
  *   run.c          reads the command line, and leads through a run
  *   run_loop.c     waits for signals, output and the bus; carries out what run_core.c decides
  *   run_job.c      the job: how many members, which ranks, another attempt
+ *   run_together.c lets all copies join and leave, several at a time
  *   run_party.c    a copy on the bus: joins, and reports its end
  *   run_child.c    a copy on this machine: process, output, files
  *   run_screen.c   shows the output of all copies on our own output
  *   run_warden.c   kills the programs if we end before them
  *
- * One thread does everything, and waits only in poll().  A member that must wait for its place in
- * the job has a thread of its own, which reports through a pipe when the place is there. */
+ * While programs run, one thread does everything, and waits only in poll().  A member that must
+ * wait for its place in the job has a thread of its own, which reports through a pipe when the
+ * place is there.  Joining and leaving have several threads. */
 #ifndef CLIENTS_RUN_H
 #define CLIENTS_RUN_H
 
@@ -41,10 +43,13 @@ struct run_member {
     char party[BUS_NAME_BYTES_MAX + 1];
     char prefix[BUS_NAME_BYTES_MAX + 4];
     unsigned rank;
-    bool is_reported; /* its end is reported to the bus */
-    bool has_told;    /* it was stopped, but its error file is reported */
-    bool is_unneeded; /* ... by the broker: the job completed without it */
-    bool has_waiter;  /* a thread waits for its place, or is not joined yet */
+    enum bus_err open_err;        /* of joining */
+    struct bus_error *open_error; /* why it could not join */
+    enum bus_err close_err;       /* of leaving */
+    bool is_reported;             /* its end is reported to the bus */
+    bool has_told;                /* it was stopped, but its error file is reported */
+    bool is_unneeded;             /* ... by the broker: the job completed without it */
+    bool has_waiter;              /* a thread waits for its place, or is not joined yet */
     pthread_t waiter;
     unsigned wait;               /* counts these waits */
     int place_fd;                /* where the thread writes a struct run_word */
@@ -103,7 +108,9 @@ struct run {
     sigset_t mask_before;
     int signal_fd;
     int64_t looked_ms; /* when the copies were looked at last */
+    int64_t leave_until_ms;
     bool is_over;
+    bool is_overtaken; /* the next run of the job began, and ended what the copies had joined */
     int code;
 };
 
@@ -126,8 +133,10 @@ int run_job_code(const struct run *run, const struct bus_error *error);
 
 /* ---- run_party.c ------------------------------------------------------------------------------*/
 
-/* Joins.  CLI_OK, RUN_UNNEEDED, or the exit code after saying why. */
-int run_party_open(struct run *run, struct run_member *member);
+/* Joins; may run in several threads at once. */
+enum bus_err run_party_open(struct run_member *member, struct bus_error **reterr);
+/* Says why it could not join: open_err and open_error.  RUN_UNNEEDED, or the exit code. */
+int run_party_not_open(struct run *run, struct run_member *member);
 /* Tells the bus that a copy moves and what it wrote last.  is_promised: it will move again in
  * time. */
 void run_party_moves(struct run *run, struct run_member *member, bool is_promised);
@@ -137,8 +146,16 @@ void run_party_report(struct run *run, struct run_member *member, enum run_how h
 void run_party_notices(struct run *run, struct run_member *member);
 /* Tells the user that the party is over, though we did not end it.  Returns the exit code. */
 int run_party_over(struct run *run, struct run_member *member);
-/* Leaves.  The exit code, which is code unless that is CLI_OK and leaving went wrong. */
-int run_party_close(struct run *run, struct run_member *member, int64_t timeout_ms, int code);
+/* It has left, with close_err.  The exit code, which is code unless that is CLI_OK and leaving went
+ * wrong. */
+int run_party_closed(struct run *run, struct run_member *member, int code);
+
+/* ---- run_together.c ---------------------------------------------------------------------------*/
+
+/* Lets all copies join.  CLI_OK, RUN_UNNEEDED, or the exit code after saying why. */
+int run_join_together(struct run *run);
+/* Lets all copies leave that joined.  The exit code, as run_party_closed() says. */
+int run_leave_together(struct run *run, int code);
 
 /* ---- run_loop.c -------------------------------------------------------------------------------*/
 

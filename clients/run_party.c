@@ -8,23 +8,25 @@
 
 #define TYPE_OUT_OF_TIME "run.timed_out"
 #define TYPE_STUCK "run.not_ended"
+#define TYPE_RUN_OVER "errbus.attempt_over"
 #define LEAVE_MS 1000
 #define WHERE_BYTES_MAX BUS_NAME_BYTES_MAX
 
-int run_party_open(struct run *run, struct run_member *member)
+enum bus_err run_party_open(struct run_member *member, struct bus_error **reterr)
 {
     struct bus_options options;
-    struct bus_error *error = NULL;
-    cli_bus_options(&run->cli, &options);
+    const struct cli *cli = &member->run->cli;
+    cli_bus_options(cli, &options);
     options.party = member->party;
     options.is_guard = 1;
-    enum bus_err err =
-        bus_open(run->cli.server, &options, cli_open_ms(&run->cli), &member->bus, &error);
-    if (err == BUS_OK) {
-        return CLI_OK;
-    }
-    bool is_unneeded = run_job_code(run, error) == CLI_OK;
-    int code = cli_report(&run->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    return bus_open(cli->server, &options, cli_open_ms(cli), &member->bus, reterr);
+}
+
+int run_party_not_open(struct run *run, struct run_member *member)
+{
+    bool is_unneeded = run_job_code(run, member->open_error) == CLI_OK;
+    enum bus_err err = member->open_err == BUS_ETIMEDOUT ? BUS_ELOST : member->open_err;
+    int code = cli_report(&run->cli, err, &member->open_error);
     return is_unneeded ? RUN_UNNEEDED : code;
 }
 
@@ -148,6 +150,7 @@ int run_party_over(struct run *run, struct run_member *member)
     char who[BUS_NAME_BYTES_MAX + 64];
     int code = run_job_code(run, error);
     member->is_unneeded = code == CLI_OK;
+    run->is_overtaken |= !run->is_created && strcmp(bus_error_type(error), TYPE_RUN_OVER) == 0;
     (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
     run_note_error(run, who, error);
     bus_error_unref(&error);
@@ -155,13 +158,10 @@ int run_party_over(struct run *run, struct run_member *member)
     return fail_by_file(run, member) ? CLI_FAILED : code;
 }
 
-int run_party_close(struct run *run, struct run_member *member, int64_t timeout_ms, int code)
+int run_party_closed(struct run *run, struct run_member *member, int code)
 {
-    if (member->bus == NULL) {
-        return code;
-    }
-    run_job_end_wait(member);
-    enum bus_err err = bus_close(&member->bus, timeout_ms);
+    enum bus_err err = member->close_err;
+    member->close_err = BUS_OK;
     if (err == BUS_OK || err == BUS_ECLOSED || code != CLI_OK || member->is_unneeded) {
         return code;
     }

@@ -258,7 +258,7 @@ static int receive_all(struct sub *sub)
             bus_error_unref(&error);
             break;
         }
-        if (err == BUS_EFENCED && sub->durable == NULL && is_run_over(sub)) {
+        if (err == BUS_EFENCED && is_run_over(sub)) {
             bus_error_unref(&error);
             return CLI_AGAIN;
         }
@@ -298,7 +298,7 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
     options.from_seq = sub->from_seq;
     options.overflow =
         sub->is_blocking || sub->durable != NULL ? BUS_OVERFLOW_BLOCK : BUS_OVERFLOW_GAP;
-    sub->cli.run_rule = sub->durable != NULL ? BUS_RUN_CONTINUE : BUS_RUN_FOLLOW;
+    sub->cli.run_rule = BUS_RUN_FOLLOW; /* a durable name holds the run by what it has not read */
     int result = cli_open(&sub->cli, NULL);
     if (result != CLI_OK) {
         return result;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* runs_test.c -- programs that are started again: whose values a reader gets, and what it is told.
  */
+#include "tests/lib/folder.h"
 #include "tests/lib/relay.h"
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 TestSuite(runs, .init = stage_open, .fini = stage_close, .timeout = 240);
@@ -321,6 +324,114 @@ Test(runs, are_named_by_a_launcher)
     const char *why = publish_in(6, "friday", "d");
     cr_expect_not_null(strstr(why, "bob did not end yet"), "%s", why);
     must_close(&bob);
+}
+
+static struct folder folder; /* of the running test */
+
+static void open_with_folder(void)
+{
+    stage_open();
+    cr_assert(folder_make(&folder));
+}
+
+static void close_with_folder(void)
+{
+    folder_fini(&folder);
+    stage_close();
+}
+
+/* Seven of eight copies fail in the first run, and join the second one before the eighth begins it.
+ * What they have joined then is over; all eight take part in the second run all the same. */
+Test(runs, have_all_copies_of_a_program_of_which_some_failed_before, .init = open_with_folder,
+     .fini = close_with_folder)
+{
+    char path[FOLDER_PATH_BYTES_MAX];
+    char script[2 * FOLDER_PATH_BYTES_MAX];
+    (void)snprintf(script, sizeof script, "test $LOCAL_RANK = 7 -o -e %s/again || exit 3; echo ok",
+                   folder.path);
+    const char *const words[] = {"errbus", "run", "--log-dir", folder.path, "-p",   "w", "-n",
+                                 "8",      "--",  "sh",        "-c",        script, NULL};
+    run_words(3, words);
+    cr_assert(folder_write(&folder, "again", "", path));
+    const char *said = run_words(0, words);
+    for (int copy = 0; copy < 8; copy++) {
+        char line[16];
+        (void)snprintf(line, sizeof line, "w-%d: ok\n", copy);
+        cr_expect_not_null(strstr(said, line), "no '%s' in: %s", line, said);
+    }
+}
+
+/* The silo was killed in the first run.  It comes first to the second one, and has begun its work
+ * when the aggregator begins that run. */
+Test(runs, start_a_program_again_that_came_too_early, .init = open_with_folder,
+     .fini = close_with_folder)
+{
+    struct process silo;
+    const char *line = NULL;
+    const char *const killed[] = {"errbus", "run", "--log-dir", folder.path,  "-p", "silo",
+                                  "--",     "sh",  "-c",        "kill -9 $$", NULL};
+    const char *const aggregate[] = {"errbus", "run", "--log-dir", folder.path, "-p",
+                                     "agg",    "--",  "true",      NULL};
+    const char *const work[] = {
+        "errbus", "run", "-s", stage.control,          "--log-dir", folder.path, "-p", "silo",
+        "--",     "sh",  "-c", "echo works; exec cat", NULL};
+    run_words(128 + SIGKILL, killed);
+    run_words(0, aggregate);
+    cr_assert(process_start(&silo, work, NULL));
+    cr_assert(process_line(&silo, SOON_MS, &line), "%s", process_complained(&silo));
+    run_words(0, aggregate);
+    cr_assert(process_line(&silo, SOON_MS, &line), "%s", process_complained(&silo));
+    cr_expect_str_eq(line, "silo: works");
+    process_say_end(&silo);
+    cr_expect_eq(process_wait(&silo, SOON_MS), 0, "%s", process_complained(&silo));
+    cr_expect_not_null(strstr(process_complained(&silo), "errbus run: starts sh again, in the next "
+                                                         "run of the job\n"),
+                       "%s", process_complained(&silo));
+    process_fini(&silo);
+}
+
+/* Slots that this durable name has not acknowledged; UINT64_MAX: it is not there. */
+static uint64_t count_unread(const char *name)
+{
+    struct bus_status *status = NULL;
+    uint64_t count = UINT64_MAX;
+    expect_code(bus_admin_status_get(stage_admin(), NULL, SOON_MS, &status, NULL), BUS_OK);
+    for (size_t i = 0; i < bus_status_count(status); i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        if (row->kind == BUS_STATUS_SUB && strcmp(row->name, name) == 0)
+            count = row->pending;
+    }
+    bus_status_free(&status);
+    return count;
+}
+
+static void expect_all_read(const char *name)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (count_unread(name) != 0)
+        cr_assert_lt(test_now_ms(), until_ms, "%s has not read all", name);
+}
+
+/* A reader that is always there under a durable name holds a run only until it has read all. */
+Test(runs, begin_beside_a_durable_viewer_that_has_read_all)
+{
+    struct process viewer;
+    const char *line = NULL;
+    const char *const words[] = {"errbus", "sub",       "-s",  stage.control, "-p", "log",
+                                 "-v",     "--durable", "all", "+/w",         NULL};
+    cr_assert(process_start(&viewer, words, NULL));
+    for (uint32_t number = 1; number <= 3; number++) {
+        struct bus *alice = must_open("alice");
+        expect_run(alice, number);
+        must_publish(alice, "w", "v");
+        cr_assert(process_line(&viewer, SOON_MS, &line), "%s", process_complained(&viewer));
+        cr_expect_str_eq(line, "alice/w 0 v");
+        expect_all_read("all");
+        must_close(&alice);
+    }
+    process_signal(&viewer, SIGINT);
+    cr_expect_eq(process_wait(&viewer, SOON_MS), 130, "%s", process_complained(&viewer));
+    process_fini(&viewer);
 }
 
 Test(runs, are_forgotten_with_a_word_of_what_went)
