@@ -17,6 +17,7 @@
 #include "tests/lib/core_census.h"
 #include "tests/sim/play.h"
 
+#include <bus/bus.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -112,7 +113,7 @@ static void on_news(void *arg, uint32_t host, const struct session_news *news)
 static void start(uint32_t host)
 {
     play.subs[host] = 0;
-    world_name_run(play.world, host, play.name);
+    world_choose_run(play.world, host, play.name, BUS_RUN_AS_FOUND);
     world_start(play.world, host);
 }
 
@@ -264,7 +265,7 @@ static bool begin_night(int night, const bool *comes)
 /* A program of another run comes while this one is under way. */
 static void begin_probe(void)
 {
-    world_name_run(play.world, PROBE, "another one");
+    world_choose_run(play.world, PROBE, "another one", BUS_RUN_AS_FOUND);
     world_start(play.world, PROBE);
 }
 

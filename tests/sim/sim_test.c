@@ -69,6 +69,8 @@ static void check_seed(uint64_t seed, bool is_plain, struct swarm_report *sum)
     sum->end_count += report.end_count;
     sum->crash_count += report.crash_count;
     sum->request_count += report.request_count;
+    sum->run_count += report.run_count;
+    sum->held_count += report.held_count;
     if (report.violation[0] != 0 && options.trace == NULL && shrinks == 2)
         show(seed);
     cr_assert(report.violation[0] == 0, "seed %" PRIu64 ": %s", seed, report.violation);
@@ -82,6 +84,7 @@ Test(sim, keeps_the_promises_under_every_seed)
     for (uint64_t seed = from; seed < from + count; seed++)
         check_seed(seed, false, &sum);
     coverage_print(stderr);
+    fprintf(stderr, "%" PRIu64 " next runs, %" PRIu64 " refused\n", sum.run_count, sum.held_count);
     /* A swarm in which nothing happens proves nothing. */
     if (count >= SEEDS_DEFAULT) {
         cr_assert_gt(sum.taken_count, 50 * count);
@@ -90,6 +93,8 @@ Test(sim, keeps_the_promises_under_every_seed)
         cr_assert_gt(sum.end_count, 3 * count);
         cr_assert_gt(sum.crash_count, count / 4);
         cr_assert_gt(sum.request_count, count);
+        cr_assert_gt(sum.run_count, count / 10);
+        cr_assert_gt(sum.held_count, count / 50);
         cr_expect_null(coverage_absent_fault(), "never happened: %s", coverage_absent_fault());
         cr_expect_eq(coverage_met(COVERAGE_TASK), coverage_possible(COVERAGE_TASK));
         cr_expect_geq(coverage_met(COVERAGE_LEASE), 16);

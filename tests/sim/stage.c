@@ -135,6 +135,7 @@ static void on_event(void *arg, uint32_t job, const struct msg_event *event)
     bool is_lost = span_equal(event->name, span_text(EVENT_PARTY_LOST));
     if (stage->is_telling_events)
         tell_event(stage, event);
+    stage->run_count += span_equal(event->name, span_text(EVENT_JOB_RUN));
     if (span_equal(event->name, span_text(EVENT_TASK_DEAD)))
         task_died(stage, job, event);
     if (!is_lost && !span_equal(event->name, span_text(EVENT_PARTY_LEFT)) &&

@@ -366,9 +366,8 @@ static int64_t draw_notice(struct swarm *swarm)
     return dice_between(swarm->dice, 0, swarm->climate.notice_most_ns);
 }
 
-/* What is drawn once for all; a run that follows a script has its moments from there. */
-static void put_down(struct swarm *swarm, int64_t at_ns, enum swarm_act what, uint32_t who,
-                     uint64_t value)
+void swarm_put_down(struct swarm *swarm, int64_t at_ns, enum swarm_act what, uint32_t who,
+                    uint64_t value)
 {
     if (swarm->options.replayed == NULL)
         world_at(swarm->stage.world, at_ns, what, who, value);
@@ -378,9 +377,10 @@ static void restart_later(struct swarm *swarm, uint32_t who)
 {
     struct world *world = swarm->stage.world;
     if (swarm->phase == SWARM_ACTIVE && dice_hits(swarm->dice, swarm->climate.restart_permille))
-        put_down(swarm,
-                 world_now_ns(world) + dice_between(swarm->dice, 0, swarm->climate.restart_most_ns),
-                 SWARM_START, WORLD_NOBODY, who);
+        swarm_put_down(swarm,
+                       world_now_ns(world) +
+                           dice_between(swarm->dice, 0, swarm->climate.restart_most_ns),
+                       SWARM_START, WORLD_NOBODY, who);
 }
 
 static void intrude(struct swarm *swarm, uint32_t who)
@@ -492,9 +492,10 @@ static void on_speak(struct swarm *swarm, uint32_t who)
         return;
     if (app_is_up(app))
         speak(swarm, app);
-    put_down(swarm,
-             world_now_ns(world) + dice_between(swarm->dice, 1, 2 * swarm->climate.speech_every_ns),
-             SWARM_SPEAK, who, 0);
+    swarm_put_down(swarm,
+                   world_now_ns(world) +
+                       dice_between(swarm->dice, 1, 2 * swarm->climate.speech_every_ns),
+                   SWARM_SPEAK, who, 0);
 }
 
 static void on_end(struct swarm *swarm, uint32_t who, uint64_t record)
@@ -505,6 +506,7 @@ static void on_end(struct swarm *swarm, uint32_t who, uint64_t record)
     for (uint32_t sub = 0; sub < APP_SUBS; sub++)
         while (app->subs[sub] != NULL && app_take(app, sub)) {
         }
+    swarm_give_up_run(swarm, who);
     stage_kill(&swarm->stage, who, true, 0);
     swarm->report.end_count += 1;
     restart_later(swarm, who);
@@ -574,7 +576,8 @@ static void on_cancel(struct swarm *swarm)
 static bool is_by_lot(enum swarm_act what)
 {
     return what == SWARM_CANCEL || what == SWARM_SPEAK || what == SWARM_HARM ||
-           what == SWARM_START || what == SWARM_CRASH || what == SWARM_COMPACT;
+           what == SWARM_START || what == SWARM_CRASH || what == SWARM_COMPACT ||
+           what == SWARM_NIGHT;
 }
 
 static void record(struct swarm *swarm, const struct script_moment *moment)
@@ -602,10 +605,10 @@ static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t
         if (swarm->phase != SWARM_ACTIVE)
             break;
         harm(swarm);
-        put_down(swarm,
-                 world_now_ns(world) +
-                     dice_between(swarm->dice, 1, 2 * swarm->climate.fault_every_ns),
-                 SWARM_HARM, WORLD_NOBODY, 0);
+        swarm_put_down(swarm,
+                       world_now_ns(world) +
+                           dice_between(swarm->dice, 1, 2 * swarm->climate.fault_every_ns),
+                       SWARM_HARM, WORLD_NOBODY, 0);
         break;
     case SWARM_START: on_start(swarm, (uint32_t)value); break;
     case SWARM_END: on_end(swarm, who, value); break;
@@ -614,6 +617,7 @@ static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t
     case SWARM_CRASH: on_crash(swarm); break;
     case SWARM_COMPACT: world_compact(world); break;
     case SWARM_CANCEL: on_cancel(swarm); break;
+    case SWARM_NIGHT: swarm_night(swarm); break;
     case SWARM_SCRIPTED: break; /* it was looked up by now */
     }
 }
@@ -685,11 +689,11 @@ static void people(struct swarm *swarm)
             swarm->stage.apps[who].owner = owner;
             int64_t at_ns =
                 dice_hits(swarm->dice, 700) ? 0 : dice_between(swarm->dice, 0, climate->active_ns);
-            put_down(swarm, at_ns, SWARM_START, WORLD_NOBODY, who);
-            put_down(swarm, at_ns, SWARM_SPEAK, who, 0);
+            swarm_put_down(swarm, at_ns, SWARM_START, WORLD_NOBODY, who);
+            swarm_put_down(swarm, at_ns, SWARM_SPEAK, who, 0);
         }
     if (climate->fault_every_ns > 0)
-        put_down(swarm, climate->fault_every_ns, SWARM_HARM, WORLD_NOBODY, 0);
+        swarm_put_down(swarm, climate->fault_every_ns, SWARM_HARM, WORLD_NOBODY, 0);
 }
 
 static void follow_script(struct swarm *swarm)
@@ -955,11 +959,11 @@ static void plan_crashes(struct swarm *swarm, bool has_facts)
 {
     struct dice *dice = &swarm->journal_dice;
     for (uint32_t i = 0; i < swarm->crash_count; i++)
-        put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_CRASH, WORLD_NOBODY,
-                 0);
+        swarm_put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_CRASH,
+                       WORLD_NOBODY, 0);
     for (uint64_t i = has_facts ? dice_below(dice, 4) : 0; i > 0; i--)
-        put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_COMPACT,
-                 WORLD_NOBODY, 0);
+        swarm_put_down(swarm, dice_between(dice, 0, swarm->climate.active_ns), SWARM_COMPACT,
+                       WORLD_NOBODY, 0);
 }
 
 /* Takes out of the world what a failing run does not need (shrink.h). */
@@ -1044,7 +1048,17 @@ static void create_job(struct swarm *swarm, uint64_t seed)
     world_ask(swarm->stage.world, 0,
               &(const struct msg){.type = MSG_JOB_CREATE, .as.job_create = job});
     if (dice_hits(&dice, 200))
-        put_down(swarm, dice_between(&dice, 0, climate->active_ns), SWARM_CANCEL, WORLD_NOBODY, 0);
+        swarm_put_down(swarm, dice_between(&dice, 0, climate->active_ns), SWARM_CANCEL,
+                       WORLD_NOBODY, 0);
+}
+
+/* In one of five seeds the programs of the first job are started again and again.  What is drawn
+ * about it leaves the rest as it is. */
+static void plan_nights(struct swarm *swarm, uint64_t seed)
+{
+    struct dice dice;
+    dice_init(&dice, seed ^ UINT64_C(0x6e69676874));
+    swarm_plan_nights(swarm, &dice);
 }
 
 /* In every other seed, errors have secrets in them, and a job that is created a level of its own.
@@ -1078,10 +1092,13 @@ static void run_phases(struct swarm *swarm, uint64_t seed)
     struct world *world = swarm->stage.world;
     bool has_groups = swarm->climate.group_count > 0;
     bool is_created = seed % 16 == 14 || (seed % 16 == 6 && has_groups);
+    bool has_nights = !is_created && seed % 5 == 4 && !swarm->options.is_plain;
     swarm_note_baseline(swarm);
     draw_secrets(swarm, seed, is_created);
     if (is_created)
         create_job(swarm, seed);
+    if (has_nights)
+        plan_nights(swarm, seed);
     people(swarm);
     follow_script(swarm);
     world_run(world, swarm->climate.active_ns);
@@ -1107,6 +1124,7 @@ void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_
         out_report->refused_count += swarm->stage.apps[who].refused_count;
         out_report->brought_count += swarm->stage.apps[who].brought_count;
     }
+    out_report->run_count = swarm->stage.run_count;
     out_report->digest = world_digest(world);
     const char *violation = world_violation(world);
     (void)snprintf(out_report->violation, sizeof out_report->violation, "%s",

@@ -24,6 +24,8 @@ struct swarm_report {
     uint64_t end_count;     /* parties lost or ended while others were there */
     uint64_t crash_count;   /* of the broker */
     uint64_t request_count;
+    uint64_t run_count;  /* runs of jobs that were begun, beyond the first */
+    uint64_t held_count; /* parties that were refused the run that they chose */
 };
 
 /* What a run can be made without, to see whether it fails all the same. */

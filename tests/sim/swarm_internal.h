@@ -7,6 +7,7 @@
 #include "tests/sim/stage.h"
 #include "tests/sim/swarm.h"
 
+#include <bus/bus.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ enum swarm_act {
     SWARM_CRASH, /* the broker is killed */
     SWARM_COMPACT,
     SWARM_CANCEL,   /* the first job, by somebody from outside */
+    SWARM_NIGHT,    /* most parties of the first job end, and come again */
     SWARM_SCRIPTED, /* value: the moment of the script */
 };
 
@@ -57,6 +59,15 @@ size_t swarm_draw_bytes(struct swarm *swarm);
 const char *swarm_own_topic(struct swarm *swarm, const struct app *app);
 void swarm_read_all(struct swarm *swarm, struct app *app);
 void swarm_kill(struct swarm *swarm, uint32_t who);
+/* What is drawn once for all; a run that follows a script has its moments from there. */
+void swarm_put_down(struct swarm *swarm, int64_t at_ns, enum swarm_act what, uint32_t who,
+                    uint64_t value);
+
+/* swarm_night.c */
+void swarm_plan_nights(struct swarm *swarm, struct dice *dice);
+void swarm_night(struct swarm *swarm);
+/* That party is over.  If the run that it chose was refused, it comes again without a choice. */
+void swarm_give_up_run(struct swarm *swarm, uint32_t who);
 
 /* swarm_work.c */
 void swarm_make_groups(struct swarm *swarm);

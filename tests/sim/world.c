@@ -985,9 +985,10 @@ uint32_t world_host(struct world *world, const struct host_options *options)
     return world->host_count++;
 }
 
-void world_name_run(struct world *world, uint32_t index, const char *run)
+void world_choose_run(struct world *world, uint32_t index, const char *run, uint8_t rule)
 {
     world->hosts[index].options.run = run;
+    world->hosts[index].options.run_rule = rule;
 }
 
 void world_start(struct world *world, uint32_t index)
@@ -1000,6 +1001,7 @@ void world_start(struct world *world, uint32_t index)
         .job = span_text(host->options.job),
         .party = span_text(host->options.party),
         .run = span_text(host->options.run),
+        .run_rule = host->options.run_rule,
         .library = span_text("simulation"),
         .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
         .disclosure = host->options.disclosure,

@@ -77,7 +77,8 @@ struct world_options {
 struct host_options {
     const char *job;
     const char *party;
-    const char *run; /* its name; NULL: the run that the ends of the party make it */
+    const char *run;  /* its name; NULL: the run that the ends of the party make it */
+    uint8_t run_rule; /* as HELLO.run_rule */
     int64_t heartbeat_ms, lost_after_ms, grace_ms, broker_lost_ms;
     size_t outbox_bytes_max, inbox_bytes_max; /* 0: a MiB */
     uint64_t chunk_bytes_max;                 /* 0: as the protocol allows */
@@ -116,8 +117,9 @@ void world_untap(struct world *world);
 
 /* A place for a party; options are copied.  Nothing runs in it yet. */
 uint32_t world_host(struct world *world, const struct host_options *options);
-/* Processes that start there from now on are of the run of this name. */
-void world_name_run(struct world *world, uint32_t host, const char *run);
+/* Processes that start there from now on are of the run of this name (NULL: it has none), and say
+ * of themselves what HELLO.run_rule says. */
+void world_choose_run(struct world *world, uint32_t host, const char *run, uint8_t rule);
 /* A process starts there: a session that knows nothing of an earlier one. */
 void world_start(struct world *world, uint32_t host);
 /* It is gone at once.  What it sent is still under way if is_flushed. */
