@@ -390,6 +390,47 @@ Test(runs, start_a_program_again_that_came_too_early, .init = open_with_folder,
     process_fini(&silo);
 }
 
+static uint64_t count_running(void)
+{
+    struct bus_status *status = NULL;
+    uint64_t count = 0;
+    expect_code(bus_admin_status_get(stage_admin(), NULL, SOON_MS, &status, NULL), BUS_OK);
+    for (size_t i = 0; i < bus_status_count(status); i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        count += row->kind == BUS_STATUS_PARTY && row->state == BUS_STATE_RUNNING;
+    }
+    bus_status_free(&status);
+    return count;
+}
+
+static void expect_running(uint64_t least)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (count_running() < least)
+        cr_assert_lt(test_now_ms(), until_ms, "%lu copies", (unsigned long)count_running());
+}
+
+/* From the first copy on, what the broker says waits.  Copies that joined one after the other would
+ * come to one more. */
+Test(runs, are_joined_by_sixteen_copies_at_once, .init = open_with_relay)
+{
+    struct process copies;
+    char temporary[FOLDER_PATH_BYTES_MAX + sizeof "TMPDIR="];
+    const char *const environment[] = {temporary, NULL};
+    const char *const words[] = {
+        "errbus", "run", "-s", relay.control_endpoint, "-n", "40", "-p", "w", "--", "true", NULL};
+    cr_assert(folder_make(&folder));
+    (void)snprintf(temporary, sizeof temporary, "TMPDIR=%s", folder.path);
+    cr_assert(process_start(&copies, words, environment));
+    expect_running(1);
+    relay_set(&relay, RELAY_LATE);
+    expect_running(16);
+    relay_set(&relay, RELAY_WHOLE);
+    cr_expect_eq(process_wait(&copies, 3 * SOON_MS), 0, "%s", process_complained(&copies));
+    process_fini(&copies);
+    folder_fini(&folder);
+}
+
 /* Slots that this durable name has not acknowledged; UINT64_MAX: it is not there. */
 static uint64_t count_unread(const char *name)
 {
