@@ -87,6 +87,7 @@ static enum wire_err append_range(struct batch_decoder *decoder, const struct fr
         .topic = frame->topic,
         .seq = frame->seq,
         .count = frame_count(frame),
+        .stamp_ns = frame->stamp_ns,
         .offset = (uint32_t)offset,
         .value_bytes = (uint32_t)frame->value.bytes,
         .deadline_ms = -1,

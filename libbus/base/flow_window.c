@@ -38,10 +38,71 @@ void flow_window_fini(struct flow_window *flow)
     set_more(flow, 0);
 }
 
-void flow_window_restart(struct flow_window *flow)
+uint64_t flow_carried(uint64_t rate, int64_t ns)
+{
+    return rate / US_PER_S * ((uint64_t)ns / NS_PER_US) +
+           rate % US_PER_S * ((uint64_t)ns / NS_PER_US) / US_PER_S;
+}
+
+static bool is_here(const struct flow_window *flow)
+{
+    return flow->trip_ns == 0 || flow->is_near;
+}
+
+static void know_trip(struct flow_window *flow, int64_t trip_ns)
+{
+    flow->trip_ns = trip_ns < 1 ? 1 : trip_ns > TRIP_NS_MAX ? TRIP_NS_MAX : trip_ns;
+}
+
+static uint64_t at_most(uint64_t bytes, uint64_t most)
+{
+    return bytes < most ? bytes : most;
+}
+
+static uint64_t start_bytes(const struct flow_window *flow)
+{
+    int64_t trip_ns = flow->is_trip_given ? flow->trip_ns / 2 : flow->trip_ns; /* of two links */
+    uint64_t bytes = flow_carried(FLOW_START_RATE, trip_ns);
+    if (bytes < FLOW_START_BYTES_MIN)
+        bytes = FLOW_START_BYTES_MIN;
+    return at_most(bytes, FLOW_START_BYTES_MAX);
+}
+
+/* Divides the window into what is not shared with others, and what is. */
+static void set_goal(struct flow_window *flow, uint64_t bytes)
+{
+    bytes = at_most(bytes, flow->most_bytes);
+    flow->least_bytes = is_here(flow) ? flow->floor_bytes : at_most(bytes, flow->floor_bytes);
+    flow->goal_bytes = bytes > flow->floor_bytes ? bytes - flow->floor_bytes : 0;
+}
+
+static void begin(struct flow_window *flow)
+{
+    set_goal(flow, is_here(flow) ? flow->floor_bytes : start_bytes(flow));
+    set_more(flow, flow->goal_bytes);
+    flow->goal_bytes += is_here(flow) ? 0 : flow->least_bytes; /* what comes lets it double */
+}
+
+void flow_window_restart(struct flow_window *flow, int64_t trip_ns)
 {
     flow_window_fini(flow);
     flow_window_init(flow, flow->share, flow->floor_bytes, flow->most_bytes);
+    if (trip_ns <= 0)
+        return;
+    know_trip(flow, trip_ns);
+    flow->is_near = trip_ns < FLOW_NEAR_NS;
+    begin(flow);
+}
+
+void flow_window_set_trip(struct flow_window *flow, int64_t trip_ns)
+{
+    bool was_here = is_here(flow);
+    bool is_longer = trip_ns > flow->trip_ns && flow->rates[0] == 0 && flow->rates[1] == 0;
+    know_trip(flow, trip_ns);
+    flow->is_trip_given = true;
+    flow->is_near = trip_ns < FLOW_NEAR_NS;
+    if (was_here != is_here(flow) || is_longer)
+        begin(flow);
 }
 
 uint64_t flow_rate(uint64_t bytes, int64_t ns)
@@ -49,11 +110,6 @@ uint64_t flow_rate(uint64_t bytes, int64_t ns)
     if (bytes > ROUND_BYTES_MAX)
         bytes = ROUND_BYTES_MAX;
     return bytes * NS_PER_S / (ns > 0 ? (uint64_t)ns : 1);
-}
-
-static uint64_t rate_max(const struct flow_window *flow)
-{
-    return flow->rates[0] > flow->rates[1] ? flow->rates[0] : flow->rates[1];
 }
 
 /* A period ends after some rounds.  It also ends after as many shortest round trips: where a queue
@@ -66,31 +122,34 @@ static void see_rate(struct flow_window *flow, uint64_t rate, bool is_held, int6
         if (is_over) {
             flow->rates[1] = flow->rates[0];
             flow->rates[0] = 0;
+            flow->pieces[1] = flow->pieces[0];
+            flow->pieces[0] = 0;
             flow->rounds = 0;
             flow->period_ns = now_ns;
         }
         flow->rounds += 1;
     }
-    if ((is_held || rate > rate_max(flow)) && rate > flow->rates[0])
+    if ((is_held || rate > flow_window_rate(flow)) && rate > flow->rates[0])
         flow->rates[0] = rate;
 }
 
-/* Where the rate grew by a fourth, the window was too small: it doubles again.  Where the rate does
- * not follow, or half of a round trip stands in a queue, the link is full. */
+/* Where the rate grew by a fourth, the window was too small: it doubles again.  The link is full
+ * where the rate does not follow, and half of a round trip stands in a queue; or it does not for
+ * some rounds. */
 static void see_growth(struct flow_window *flow, int64_t trip_ns, bool is_held)
 {
-    uint64_t rate = rate_max(flow);
+    uint64_t rate = flow_window_rate(flow);
     if (rate > flow->start_rate + flow->start_rate / 4) {
         flow->start_rate = rate;
         flow->flat_rounds = 0;
         flow->is_full = false;
     } else if (is_held && !flow->is_full) {
+        bool is_queue = trip_ns / 3 * 2 > flow->trip_ns;
         flow->flat_rounds += 1;
-        flow->is_full = flow->flat_rounds >= FLOW_FLAT_ROUNDS;
+        flow->is_full = is_queue || flow->flat_rounds >= FLOW_FLAT_ROUNDS;
+        flow->was_full = flow->was_full || flow->is_full;
     }
-    if (is_held && trip_ns / 3 * 2 > flow->trip_ns)
-        flow->is_full = true;
-    if (flow->start_rate > rate)
+    if (flow->start_rate / 2 > rate)
         flow->start_rate = rate;
 }
 
@@ -98,69 +157,48 @@ static void see_growth(struct flow_window *flow, int64_t trip_ns, bool is_held)
  * longer.  Only a new measurement can tell. */
 static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
 {
-    if (trip_ns > TRIP_NS_MAX)
-        trip_ns = TRIP_NS_MAX;
-    if (trip_ns < 1)
-        trip_ns = 1;
-    uint64_t rate = rate_max(flow);
-    if (flow->trip_ns == 0 || trip_ns <= flow->trip_ns || flow->is_draining) {
-        flow->trip_ns = trip_ns;
+    uint64_t rate = flow_window_rate(flow);
+    bool is_first = flow->trip_seen_ns == 0;
+    if (flow->is_trip_given)
+        trip_ns = flow->trip_ns;
+    if (flow->trip_ns == 0 || trip_ns < flow->trip_ns || flow->is_draining || is_first) {
+        if (flow->trip_ns == 0 || trip_ns < flow->trip_ns || flow->is_draining)
+            know_trip(flow, trip_ns);
         flow->trip_seen_ns = now_ns;
         flow->trip_rate = rate;
         flow->is_draining = false;
-    } else {
+    } else if (!flow->is_near) {
         flow->is_draining = now_ns - flow->trip_seen_ns >= FLOW_TRIP_KEPT_NS ||
                             rate < flow->trip_rate - flow->trip_rate / 4;
     }
+    if (!flow->is_trip_given && flow->trip_ns < FLOW_NEAR_NS)
+        flow->is_near = true;
     if (flow->trip_rate < rate)
         flow->trip_rate = rate;
-}
-
-uint64_t flow_carried(uint64_t rate, int64_t ns)
-{
-    return rate / US_PER_S * ((uint64_t)ns / NS_PER_US) +
-           rate % US_PER_S * ((uint64_t)ns / NS_PER_US) / US_PER_S;
 }
 
 static int64_t slack_ns(const struct flow_window *flow)
 {
     int64_t least_ns = flow->trip_ns < FLOW_SLACK_NS ? flow->trip_ns : FLOW_SLACK_NS;
-    if (!flow->is_full)
-        return 2 * flow->trip_ns; /* what is measured is what was sent a round trip ago */
     return flow->trip_ns / 8 > least_ns ? flow->trip_ns / 8 : least_ns;
 }
 
-/* Less than the link carries: no queue. */
-static uint64_t drained(const struct flow_window *flow)
+/* What the link carries. */
+static uint64_t window_of(const struct flow_window *flow)
 {
-    return flow_carried(rate_max(flow), flow->trip_ns / 4 * 3);
-}
-
-/* What the link carries, beyond the floor. */
-static uint64_t more_of(const struct flow_window *flow)
-{
-    uint64_t rate = rate_max(flow);
-    if (flow->trip_ns < FLOW_NEAR_NS)
-        return 0;
-    uint64_t bytes =
-        flow->is_draining ? drained(flow) : flow_carried(rate, flow->trip_ns + slack_ns(flow));
-    if (bytes <= flow->floor_bytes)
-        return 0;
-    if (!flow->is_draining)
-        bytes += flow->floor_bytes / FLOW_STEPS;
-    return (bytes < flow->most_bytes ? bytes : flow->most_bytes) - flow->floor_bytes;
-}
-
-/* A floor that is more than the link carries is a queue, too. */
-static uint64_t least_of(const struct flow_window *flow)
-{
-    uint64_t step = flow->floor_bytes / FLOW_STEPS;
-    if (!flow->is_draining || flow->trip_ns < FLOW_NEAR_NS)
-        return flow->floor_bytes;
-    uint64_t bytes = drained(flow);
-    if (bytes < step)
-        bytes = step;
-    return bytes < flow->floor_bytes ? bytes : flow->floor_bytes;
+    uint64_t rate = flow_window_rate(flow);
+    uint64_t piece = flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
+    uint64_t bytes;
+    if (flow->is_draining)
+        bytes = flow_carried(rate, flow->trip_ns / 4 * 3); /* less: no queue */
+    else if (flow->is_full)
+        bytes = flow_carried(rate, flow->trip_ns + slack_ns(flow)) + piece + FLOW_STEP_BYTES;
+    else { /* what is measured was sent a round trip ago, in half of the window or less */
+        bytes = flow_carried(rate, FLOW_START_TRIPS * flow->trip_ns);
+        if (!flow->was_full && bytes < start_bytes(flow))
+            bytes = start_bytes(flow);
+    }
+    return bytes > FLOW_LEAST_BYTES ? bytes : FLOW_LEAST_BYTES;
 }
 
 static void end_round(struct flow_window *flow, int64_t now_ns)
@@ -171,8 +209,7 @@ static void end_round(struct flow_window *flow, int64_t now_ns)
              round->is_held, now_ns);
     see_trip(flow, now_ns - round->sent_ns, now_ns);
     see_growth(flow, now_ns - round->sent_ns, round->is_held);
-    flow->goal_bytes = more_of(flow);
-    flow->least_bytes = least_of(flow);
+    set_goal(flow, is_here(flow) ? flow->floor_bytes : window_of(flow));
 }
 
 void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns)

@@ -12,7 +12,9 @@
  *   round trip  The shortest within FLOW_TRIP_KEPT_NS.  After that time it is measured anew, and
  *               also when the rate fell by a fourth: the path may be longer now.  Until then the
  *               window is less than the link carries, so no queue is part of what is measured.
- *   start       The window doubles with each round trip, until the rate follows no longer.
+ *   start       The window doubles with each round trip, until the rate follows no longer.  It
+ *               begins with what FLOW_START_RATE carries in a round trip.
+ *   pieces      What is sent at once arrives at once.  So the window has room for one piece more.
  *
  * A round in which the sender had less to send than the window allows says nothing about the link.
  * It counts only if it was faster than all rounds before.
@@ -20,8 +22,9 @@
  * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.
  *
  * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
- * the window does not feed on itself.  It is never below floor_bytes: on one machine the floor is
- * the window.  All time is given by the caller, and positions count bytes of one connection. */
+ * the window does not feed on itself.  On one machine the window is floor_bytes.  Over a link it
+ * may be less: half a MiB is a long queue before a slow link.  All time is given by the caller, and
+ * positions count bytes of one connection. */
 #ifndef BASE_FLOW_WINDOW_H
 #define BASE_FLOW_WINDOW_H
 
@@ -39,7 +42,13 @@ enum {
     FLOW_PERIODS = 2,       /* whose largest rate counts: this one, and the one before */
     FLOW_PERIOD_ROUNDS = 4, /* rounds in a period, or the time of as many shortest round trips */
     FLOW_FLAT_ROUNDS = 3,   /* so often the rate grows by less than a fourth: the link is full */
-    FLOW_STEPS = 4,         /* the receiver tells each time that such a part of the floor arrived */
+    /* The least window over a link, and what its receiver may have without having told it. */
+    FLOW_LEAST_BYTES = 32768,
+    FLOW_STEP_BYTES = 16384,
+    FLOW_START_BYTES_MIN = 131072,  /* the first window: what FLOW_START_RATE bytes a second */
+    FLOW_START_BYTES_MAX = 2097152, /* ... carry in a round trip, but no less and no more */
+    FLOW_START_RATE = 5242880,
+    FLOW_START_TRIPS = 6, /* at the start the window is at most what comes in so many trips */
 };
 
 /* What is measured in one round: from when something is sent until it has arrived. */
@@ -75,15 +84,19 @@ struct flow_window {
     struct flow_share *share;
     uint64_t floor_bytes;
     uint64_t most_bytes;
-    uint64_t least_bytes; /* the floor, or a step while a round trip is measured anew */
+    uint64_t least_bytes; /* the floor; over a link, less if it carries less */
     uint64_t more_bytes;  /* what it wants beyond that */
     uint64_t goal_bytes;  /* ... and what it grows to */
     uint64_t arrived;     /* position */
     int64_t arrived_ns;
     struct flow_round round;
-    bool is_held;     /* the window is what the sender waits for */
-    bool is_draining; /* the next round measures the round trip anew */
-    bool is_full;     /* the start is over: the rate does not follow the window */
+    uint64_t pieces[FLOW_PERIODS]; /* the largest that was sent at once; as rates */
+    bool is_near;                  /* a round trip is less than FLOW_NEAR_NS */
+    bool is_trip_given;            /* by flow_window_set_trip(): rounds do not measure it */
+    bool is_held;                  /* the window is what the sender waits for */
+    bool is_draining;              /* the next round measures the round trip anew */
+    bool is_full;                  /* the start is over: the rate does not follow the window */
+    bool was_full;                 /* it was once */
     uint32_t flat_rounds;
     uint64_t start_rate;          /* the rate when it last grew by a fourth */
     uint64_t rates[FLOW_PERIODS]; /* bytes a second; the first is of this period */
@@ -99,13 +112,28 @@ void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64
                       uint64_t most_bytes);
 /* The flow is over; it may be called twice. */
 void flow_window_fini(struct flow_window *flow);
-/* A new connection: positions begin at 0, and nothing is known of the link. */
-void flow_window_restart(struct flow_window *flow);
+/* A new connection: positions begin at 0.  Of the link only a round trip is known, or not (0). */
+void flow_window_restart(struct flow_window *flow, int64_t trip_ns);
+/* The caller measures round trips, and this is the shortest one now. */
+void flow_window_set_trip(struct flow_window *flow, int64_t trip_ns);
+
+/* The largest of the last rounds. */
+static inline uint64_t flow_window_rate(const struct flow_window *flow)
+{
+    return flow->rates[0] > flow->rates[1] ? flow->rates[0] : flow->rates[1];
+}
 
 /* The window now. */
 static inline uint64_t flow_window_bytes(const struct flow_window *flow)
 {
     return flow->least_bytes + flow_share_get(flow->share, flow->more_bytes);
+}
+
+/* So much is sent at once, and arrives at once. */
+static inline void flow_window_piece(struct flow_window *flow, uint64_t bytes)
+{
+    if (flow->pieces[0] < bytes)
+        flow->pieces[0] = bytes;
 }
 
 /* What is sent now lies between these positions. */

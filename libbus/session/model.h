@@ -272,6 +272,7 @@ struct session {
     struct uploads uploads;
     struct pace pace;
     struct flow_share flow_share; /* bounds nothing: the values are here anyway */
+    int64_t trip_ns;              /* the shortest round trip on this connection; 0: not known */
     struct flow_window flow;      /* of all data to the broker; uploads follow it */
     uint64_t data_sent;           /* bytes of batches and chunks on this data connection */
     struct controls controls;
@@ -308,6 +309,28 @@ struct session {
     struct session_membership membership;
     struct session_barrier barrier;
 };
+
+/* Whether the round trip of its connection counts. */
+static inline bool session_is_far(const struct session *session)
+{
+    return session->trip_ns >= FLOW_NEAR_NS;
+}
+
+static inline void session_know_trip(struct session *session, int64_t trip_ns)
+{
+    session->trip_ns = trip_ns > 0 ? trip_ns : 1;
+    session->outbox.unaccepted_max =
+        session_is_far(session) ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
+}
+
+/* Over a link all uploads share the window. */
+static inline void session_set_windows(struct session *session)
+{
+    session->uploads.window_bytes = flow_window_bytes(&session->flow);
+    session->uploads.all_bytes = session->flow.is_near || session->flow.trip_ns == 0
+                                     ? UINT64_MAX
+                                     : session->uploads.window_bytes;
+}
 
 /* Whether bytes are missing of what the broker says it sent on the data channel. */
 static inline bool session_is_behind(const struct session *session)

@@ -11,7 +11,8 @@ enum { RING_ROOM_MIN = 16 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares)
 {
-    *outbox = (struct outbox){.memory = memory, .spares = spares};
+    *outbox = (struct outbox){
+        .memory = memory, .spares = spares, .unaccepted_max = OUTBOX_UNACCEPTED_MAX};
 }
 
 static size_t least(size_t a, size_t b)

@@ -3,9 +3,9 @@
  *
  * A frame joins the open batch.  A value joins the frame before it if that has the same topic, size
  * and stamp, and the slot number before.  A batch is sealed when it is full.  It is also sealed
- * when the link asks for something to send, unless OUTBOX_UNACCEPTED_MAX batches wait for the
- * broker.  So nothing waits at low rates.  Under load batches grow for one round trip at most, as
- * in Nagle's algorithm (RFC 896).
+ * when the link asks for something to send, unless unaccepted_max batches wait for the broker.  So
+ * nothing waits at low rates.  Under load batches grow for one round trip at most, as in Nagle's
+ * algorithm (RFC 896).
  *
  * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent
  * again as a whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
@@ -25,6 +25,8 @@
 /* With so many batches under way, a batch that is not full waits for an answer: the broker works on
  * one, and the other follows.  Without this limit batches stay small. */
 enum { OUTBOX_UNACCEPTED_MAX = 2 };
+/* Over a link answers take long: an error behind values would wait one round trip more. */
+enum { OUTBOX_UNACCEPTED_FAR = 16 };
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
  * of about 64 KiB; batches of several such frames have 1.7 times the throughput. */
@@ -70,7 +72,8 @@ struct outbox {
     uint32_t room;             /* 0 or a power of two */
     uint32_t head;
     uint32_t count;
-    uint32_t sent_count; /* of these, handed out on this connection */
+    uint32_t sent_count;     /* of these, handed out on this connection */
+    uint32_t unaccepted_max; /* OUTBOX_UNACCEPTED_MAX, or _FAR */
 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares);
@@ -131,7 +134,7 @@ void outbox_back(struct outbox *outbox, struct outbox_point point);
 static inline bool outbox_is_due(const struct outbox *outbox)
 {
     return outbox->sent_count < outbox->count ||
-           (outbox->open_frames > 0 && outbox->sent_count < OUTBOX_UNACCEPTED_MAX);
+           (outbox->open_frames > 0 && outbox->sent_count < outbox->unaccepted_max);
 }
 /* The next batch for this connection, borrowed, or NULL; the same until outbox_part_sent(). */
 struct buffer *outbox_part(struct outbox *outbox);

@@ -2,7 +2,7 @@
 /* session_acks.c -- tells the broker what was taken (credit) and acknowledged (durability).
  *
  * TAKEN carries credit.  The session sends it after a quarter of the least window, and with each
- * beat, so that many frames cost one message.
+ * beat, so that many frames cost one message.  Over a link it sends it sooner, if its reader waits.
  *
  * The ACK of a subscription that is not durable only shows its lag in the status.  Such an ACK has
  * no number.  It goes out with every fourth TAKEN, and with each beat.
@@ -304,9 +304,13 @@ void acks_say(struct session *session)
 
 /* ---- not numbered ---------------------------------------------------------------------------- */
 
+/* Over a link a reader that waits for more says so: the window may be less than a step. */
 void acks_taken(struct session *session, struct inbox_sub *sub)
 {
-    if (sub->taken - sub->taken_told >= sub->step_bytes)
+    bool is_waiting = session_is_far(session) && !sub->is_ready && sub->count == 0;
+    uint64_t step =
+        is_waiting && sub->step_bytes > FLOW_STEP_BYTES ? FLOW_STEP_BYTES : sub->step_bytes;
+    if (sub->taken - sub->taken_told >= step)
         talk(session, sub);
 }
 

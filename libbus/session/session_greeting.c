@@ -46,8 +46,8 @@ static bool rewind_writing(struct session *session, const struct msg_welcome *we
     outbox_rewind(&session->outbox);
     controls_rewind(&session->controls);
     uploads_rewind(&session->uploads);
-    flow_window_restart(&session->flow);
-    session->uploads.window_bytes = flow_window_bytes(&session->flow);
+    flow_window_restart(&session->flow, 0);
+    session_set_windows(session);
     session->data_sent = 0;
     pace_rewind(&session->pace);
     own_topics_rewind(&session->own);
@@ -120,6 +120,9 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;
     clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
+    session_know_trip(session, session->now_ns - session->hello_ns);
+    flow_window_restart(&session->flow, session->trip_ns);
+    session_set_windows(session);
 }
 
 static void stand(struct session *session)

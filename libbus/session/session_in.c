@@ -38,6 +38,9 @@ static bool is_expected(const struct session *session, const struct msg *msg)
 static void echo_in(struct session *session, const struct msg_echo *echo)
 {
     clock_offset_sample(&session->clock, echo->sent_ns, echo->broker_ns, session->now_ns);
+    int64_t trip_ns = session->now_ns - echo->sent_ns;
+    if (trip_ns > 0 && trip_ns < session->trip_ns)
+        session_know_trip(session, trip_ns);
     if (!session_is_behind(session))
         session->inflow_ns = session->now_ns;
     if (session->data_announced < echo->data_bytes)
@@ -126,7 +129,7 @@ static void data_arrived(struct session *session)
     if (!session->flow.round.is_on || under_way > session->data_sent)
         return; /* nothing is timed; or the link is about to take a part */
     flow_window_arrived(&session->flow, session->data_sent - under_way, session->now_ns);
-    session->uploads.window_bytes = flow_window_bytes(&session->flow);
+    session_set_windows(session);
 }
 
 static void accepted_in(struct session *session, const struct msg_accepted *accepted)
@@ -162,6 +165,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
     case UPLOADS_GOES_ON:
     case UPLOADS_UNKNOWN: break; /* it was given up meanwhile */
     }
+    session->news.is_credit = true; /* the next large value may begin */
     data_arrived(session);
 }
 

@@ -197,6 +197,7 @@ void session_control_sent(struct session *session)
 /* Only uploads need the window: without them nothing is measured. */
 static void count_sent(struct session *session, uint64_t bytes)
 {
+    flow_window_piece(&session->flow, bytes);
     if (session->uploads.bytes > 0)
         flow_window_sent(&session->flow, session->data_sent, session->data_sent + bytes,
                          session->now_ns);

@@ -64,6 +64,14 @@ static enum wire_code writable(struct session *session, uint32_t id, struct own_
     return CODE_OK;
 }
 
+/* Over a link a large value waits while much of the one before it is not sent.  So what follows,
+ * as an error, waits for one value. */
+static bool is_uploading_far(const struct session *session, const struct own_topic *topic)
+{
+    return session->uploads.unsent > 0 && session_is_far(session) &&
+           uploads_unsent_of(&session->uploads, topic->topic) > session->uploads.window_bytes;
+}
+
 /* Whether there is credit for before_bytes and one more frame.  A refused frame may or may not have
  * used credit.  So the session asks the broker once nothing is under way any more. */
 static bool has_credit(struct session *session, struct own_topic *topic, uint64_t before_bytes)
@@ -102,6 +110,7 @@ struct need {
     uint64_t credit; /* of all frames but the last */
     uint64_t credit_last;
     uint64_t bytes; /* of the outbox */
+    bool is_large;  /* one goes in chunks */
 };
 
 static bool is_large(const struct session *session, size_t bytes)
@@ -134,7 +143,8 @@ static enum wire_code add_up(const struct session *session, const struct span *v
     }
     if (largest > session->value_bytes_max || largest > LIMIT_VALUE_BYTES)
         return CODE_ETOOBIG;
-    if (is_large(session, largest)) {
+    need->is_large = is_large(session, largest);
+    if (need->is_large) {
         add_each(session, values, count, need);
     } else if (count > 0) {
         need->bytes = count * FRAME_HEADER_BYTES + padded;
@@ -300,6 +310,8 @@ static enum wire_code publish(struct session *session, int64_t now_ns, struct ow
         return code;
     if (count > SEQ_END - topic->next_seq)
         return CODE_EFULL;
+    if (need.is_large && is_uploading_far(session, topic))
+        return CODE_ETIMEDOUT;
     if (count > 0 && (!has_room(session, need.bytes) || !has_credit(session, topic, need.credit)))
         return CODE_ETIMEDOUT;
     struct outbox_point point = outbox_point(&session->outbox);

@@ -15,7 +15,8 @@ static struct upload *owner(struct list *link)
 
 void uploads_init(struct uploads *uploads, struct memory *memory)
 {
-    *uploads = (struct uploads){.memory = memory, .window_bytes = LIMIT_UPLOAD_BYTES};
+    *uploads = (struct uploads){
+        .memory = memory, .all_bytes = UINT64_MAX, .window_bytes = LIMIT_UPLOAD_BYTES};
     list_init(&uploads->items);
 }
 
@@ -90,7 +91,19 @@ static bool may_send(const struct uploads *uploads, const struct upload *upload,
                      uint64_t frames_sent)
 {
     return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
-           upload->sent - upload->accepted < uploads->window_bytes && is_first(uploads, upload);
+           upload->sent - upload->accepted < uploads->window_bytes &&
+           uploads->under_way < uploads->all_bytes && is_first(uploads, upload);
+}
+
+uint64_t uploads_unsent_of(const struct uploads *uploads, uint32_t topic)
+{
+    uint64_t bytes = 0;
+    LIST_EACH(link, &uploads->items) {
+        const struct upload *upload = owner(link);
+        if (upload->topic == topic)
+            bytes += upload->value->bytes - upload->sent;
+    }
+    return bytes;
 }
 
 struct upload *uploads_next(struct uploads *uploads, uint64_t frames_sent)

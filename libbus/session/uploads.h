@@ -37,6 +37,7 @@ struct uploads {
     uint64_t under_way;    /* of these, sent and not accepted */
     uint64_t unsent;       /* ... not sent */
     uint64_t accepted;     /* of all values that ever were here */
+    uint64_t all_bytes;    /* of all, sent and not accepted, when the next chunk goes */
     uint64_t window_bytes; /* of each, sent and not accepted, when its next chunk goes */
 };
 
@@ -70,6 +71,8 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
 void uploads_rewind(struct uploads *uploads);
 /* Accepted bytes of the values here that belong to this topic of the broker. */
 uint64_t uploads_accepted_of(const struct uploads *uploads, uint32_t topic);
+/* What is not yet sent of values of this topic. */
+uint64_t uploads_unsent_of(const struct uploads *uploads, uint32_t topic);
 /* Whether all up to this ordinal are done. */
 bool uploads_reached(const struct uploads *uploads, uint64_t ordinal);
 

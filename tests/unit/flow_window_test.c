@@ -9,7 +9,6 @@
 #define KIB UINT64_C(1024)
 #define MIB (UINT64_C(1024) * 1024)
 #define FLOOR (512 * KIB)
-#define STEP (128 * KIB) /* the receiver tells each time that it has so much more */
 
 enum { BATCH = 65536, UNDER_WAY_MAX = 4096 };
 
@@ -23,7 +22,7 @@ struct model {
     int64_t now_ns;
     int64_t free_ns; /* when the link has sent all that was given to it */
     int64_t app_ns;  /* when the sender has the next batch */
-    uint64_t sent, told;
+    uint64_t sent;
     struct {
         int64_t at_ns;
         uint64_t position;
@@ -37,6 +36,7 @@ static void model_init(struct model *model, uint64_t rate, int64_t delay_ns)
 {
     *model = (struct model){.share = {.bytes_max = 1024 * MIB}, .rate = rate, .delay_ns = delay_ns};
     flow_window_init(&model->flow, &model->share, FLOOR, 256 * MIB);
+    flow_window_restart(&model->flow, 2 * delay_ns);
 }
 
 static void send_batch(struct model *model)
@@ -45,14 +45,13 @@ static void send_batch(struct model *model)
     if (start_ns - model->now_ns > model->queue_ns_max)
         model->queue_ns_max = start_ns - model->now_ns;
     model->free_ns = start_ns + (int64_t)((uint64_t)BATCH * (uint64_t)S_NS / model->rate);
+    flow_window_piece(&model->flow, BATCH);
     flow_window_sent(&model->flow, model->sent, model->sent + BATCH, model->now_ns);
     model->sent += BATCH;
-    if (model->sent - model->told < STEP)
-        return;
     cr_assert_lt(model->count, UNDER_WAY_MAX);
     unsigned at = (model->head + model->count++) % UNDER_WAY_MAX;
     model->answers[at].at_ns = model->free_ns + 2 * model->delay_ns;
-    model->answers[at].position = model->told = model->sent;
+    model->answers[at].position = model->sent;
 }
 
 static void send_all(struct model *model)
@@ -103,7 +102,7 @@ static uint64_t run(struct model *model, int64_t ns)
 static const uint64_t rates[] = {10000000 / 8, 100000000 / 8, 1000000000 / 8};
 static const int64_t delays_ns[] = {MS_NS / 10, 5 * MS_NS, 25 * MS_NS, 100 * MS_NS};
 
-/* What a batch, the answers' step and the floor are in time on this link. */
+/* What bytes are in time on this link. */
 static int64_t ns_of(const struct model *model, uint64_t bytes)
 {
     return (int64_t)(bytes * (uint64_t)S_NS / model->rate);
@@ -112,7 +111,9 @@ static int64_t ns_of(const struct model *model, uint64_t bytes)
 /* What may stand before a link when it is full: a part of a round trip, the floor, and a batch. */
 static int64_t queue_ns_most(const struct model *model)
 {
-    return 2 * model->delay_ns / 4 + 2 * FLOW_SLACK_NS + ns_of(model, FLOOR + BATCH);
+    bool is_near = 2 * model->delay_ns < FLOW_NEAR_NS;
+    uint64_t bytes = (is_near ? FLOOR : FLOW_LEAST_BYTES) + FLOW_STEP_BYTES + 3 * BATCH;
+    return 2 * model->delay_ns / 4 + 2 * FLOW_SLACK_NS + ns_of(model, bytes);
 }
 
 Test(flow_window, fills_each_link_and_leaves_no_queue)
@@ -137,7 +138,7 @@ Test(flow_window, doubles_with_each_round_trip_at_first)
 {
     struct model model;
     model_init(&model, rates[2], 100 * MS_NS);
-    run(&model, 15 * 200 * MS_NS); /* 6 doublings lie between half a MiB and 25 MB */
+    run(&model, 7 * 200 * MS_NS); /* 5 doublings lie between 1 MB and 25 MB */
     cr_assert_geq(run(&model, S_NS), rates[2] / 100 * 95);
 }
 
@@ -227,10 +228,11 @@ Test(flow_window, does_not_grow_for_a_sender_that_has_little)
     model_init(&model, rates[2], 100 * MS_NS);
     model.app_rate = rates[0] / 4;
     run(&model, 8 * S_NS);
-    cr_assert_eq(model.window_max, FLOOR);
+    cr_assert_leq(model.window_max, FLOW_START_BYTES_MAX);
     model.app_rate = rates[1];
     run(&model, 8 * S_NS);
-    cr_assert_leq(model.window_max, rates[1] / 5 * 4, "four round trips' worth of what it sends");
+    cr_assert_leq(model.window_max, rates[1] / 5 * 8,
+                  "what six round trips' worth of what it sends");
 }
 
 Test(flow_window, goes_on_after_a_standstill)
@@ -283,7 +285,7 @@ Test(flow_window, shares_a_sum_by_need)
     flow_window_fini(&models[1].flow);
     share.bytes_max = share.wanted;
     cr_assert_eq(flow_window_bytes(&models[0].flow), whole[0], "what others leave is there");
-    flow_window_restart(&models[0].flow);
+    flow_window_restart(&models[0].flow, 0);
     cr_assert_eq(share.wanted, 0);
     cr_assert_eq(flow_window_bytes(&models[0].flow), FLOOR);
 }

@@ -134,10 +134,24 @@ Test(uploads, sends_values_of_one_topic_one_after_the_other)
     expect_chunk(0, 0, 0);
     expect_chunk(0, 1, 0);
     expect_chunk(0, 0, chunk);
+    cr_assert_eq(uploads_unsent_of(&uploads, 3), 2 * chunk);
+    cr_assert_eq(uploads_unsent_of(&uploads, 4), chunk);
     expect_chunk(0, 2, 0);
     expect_chunk(0, 1, chunk);
     expect_chunk(0, 2, chunk);
     cr_assert_null(uploads_next(&uploads, 0));
+}
+
+Test(uploads, bounds_what_all_have_under_way)
+{
+    topics = 2;
+    uploads.all_bytes = DEFAULT_CHUNK_BYTES;
+    add(0, 0, 2 * DEFAULT_CHUNK_BYTES);
+    add(1, 0, 2 * DEFAULT_CHUNK_BYTES);
+    expect_chunk(0, 0, 0);
+    cr_assert_null(uploads_next(&uploads, 0));
+    cr_assert_eq(uploads_accept(&uploads, 3, 0, 1), UPLOADS_GOES_ON);
+    expect_chunk(0, 1, 0);
 }
 
 Test(uploads, bounds_what_is_under_way)

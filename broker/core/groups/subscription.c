@@ -145,6 +145,7 @@ bool sub_attach(struct core *core, struct session *session, struct sub *sub,
     flow_window_fini(&sub->flow);
     flow_window_init(&sub->flow, &core->reader_windows, DEFAULT_SUB_WINDOW_BYTES,
                      terms->window_bytes);
+    flow_window_restart(&sub->flow, session->trip_ns);
     timers_clear(&core->timers, &sub->timer);
     list_push(&session->subs, &sub->session_link);
     return true;

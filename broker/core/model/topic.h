@@ -4,6 +4,7 @@
 #define CORE_MODEL_TOPIC_H
 
 #include "broker/core/tables/slot_table.h"
+#include "libbus/base/flow_window.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
@@ -35,21 +36,18 @@ struct lead {
     int64_t since_ns; /* begin of this state */
     int64_t trip_ns;  /* from the grant of credit to the value that uses it */
     /* What the links of writer and readers carry: lead_measure(). */
-    uint64_t more_bytes; /* beyond --topic-window */
-    uint32_t crossings;  /* times that credit_used has to pass trip_mark; 0: not timed */
-    bool is_from_stop;   /* the writer had used all credit when it got more */
-    uint64_t trip_mark;
-    int64_t trip_begin_ns;
-    int64_t least_ns; /* the shortest round trip of the writer; 0: not known */
-    int64_t least_seen_ns;
-    uint64_t rate; /* the largest at which readers took lately, in bytes a second */
-    int64_t rate_seen_ns;
-    uint32_t flat_periods; /* since the rate last grew by a fourth */
-    uint64_t period_taken; /* what was taken when this period began, and when that was */
-    int64_t period_ns;
-    int64_t period_end_ns;  /* the first values taken from then on end it */
-    struct list waits_link; /* in core->lead_waiters: the writer waits */
-    int64_t waits_ns;       /* since when it waits and nothing is taken */
+    struct flow_window flow; /* what was granted is sent, and what all readers took has arrived */
+    uint64_t taken_bytes;    /* its position: all that was ever taken */
+    int64_t writer_ns;       /* the shortest round trip of the writer; 0: not known */
+    bool is_for_group;       /* some of it waits for workers */
+    bool is_timed;           /* some credit is, until values come that were written with it */
+    uint64_t timed_mark;     /* ... which begin here, in credit_used */
+    int64_t timed_ns;        /* when it was granted */
+    int64_t timed_stamp_ns;  /* the same in core->now_ns */
+    int64_t measure_ns;      /* when the links are looked at again */
+    struct list waits_link;  /* in core->lead_waiters: the writer waits */
+    int64_t waits_ns;        /* since when it waits and nothing is taken, or was last looked at */
+    int64_t waits_since_ns;
 };
 
 struct topic {

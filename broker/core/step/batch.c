@@ -13,6 +13,7 @@
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/settling/upload.h"
+#include "broker/core/streams/lead.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/reply.h"
@@ -119,6 +120,7 @@ static bool may_promise(struct core *core, struct session *session, struct topic
                      "more was promised than the broker had granted credit for");
         return false;
     }
+    lead_written(core, topic, range->count * frame_total(range->value_bytes), range->stamp_ns);
     return true;
 }
 
@@ -313,6 +315,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
         upload_tell(core, session, topic, range->seq, range->chunk_total);
         return;
     }
+    flow_window_piece(&topic->lead.flow, frame_total(range->value_bytes));
     upload_tell(core, session, topic, range->seq, open->chunks->bytes);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);

@@ -10,9 +10,8 @@
  * credit that is not used.  A round takes as long as the writer's round trip.  So the effect of a
  * change is seen before the next change.
  *
- * The full window is --topic-window, or what the links of the writer and its readers carry in their
- * round trips, if that is more (lead_measure()).  The rate is the largest at which readers took
- * values in the last seconds.
+ * Over links a round takes long, and what is on its way is known: the window is a flow_window
+ * (flow_window.h).  What is granted is sent, and what all readers took has arrived.
  *
  * When no reader takes anything, no value can be sent soon.  So after LEAD_PAUSE_NS a writer that
  * waits gets the full window.  When a reader takes something again, the window has its former size.
@@ -37,39 +36,39 @@
 #define LEAD_LEAST_BYTES (2 * DEFAULT_SUB_WINDOW_BYTES)
 /* Of the window: by so much it grows and shrinks.  Of the whole: so much is left, or the least. */
 #define LEAD_SHARE 8
-/* The rate of readers is measured over a round trip of their links and the writer's, but over no
- * less and no more than this. */
-#define LEAD_PERIOD_LEAST_NS (MS_NS * 5)
-#define LEAD_PERIOD_MOST_NS (MS_NS * 500)
-/* So long the largest rate and the shortest round trip are believed, as for a flow_window. */
-#define LEAD_KEPT_NS FLOW_TRIP_KEPT_NS
+/* The links are looked at once in a round trip, but no less and no more often than this. */
+#define LEAD_MEASURE_LEAST_NS (MS_NS * 5)
+#define LEAD_MEASURE_MOST_NS (MS_NS * 500)
+/* A writer that waits for credit writes as soon as it comes; threads may be late by so much. */
+#define LEAD_PROMPT_NS (MS_NS * 10)
+/* Nothing is known of the rate: so long a value may take. */
+#define LEAD_VALUE_NS (MS_NS * 500)
+#define LEAD_PAUSE_MOST_NS (MS_NS * 5000)
+/* Over a link batches are such a part of the window, and no less than this. */
+#define LEAD_BATCHES 8
+#define LEAD_BATCH_LEAST_BYTES (UINT64_C(8) * 1024)
 
 void lead_init(struct core *core, struct topic *topic)
 {
-    topic->lead = (struct lead){.window_bytes = core->options.topic_window_bytes};
-    list_init(&topic->lead.waits_link);
+    struct lead *lead = &topic->lead;
+    uint64_t most_bytes = core->options.topic_window_bytes;
+    *lead = (struct lead){.window_bytes = most_bytes};
+    flow_window_init(&lead->flow, &core->topic_windows,
+                     most_bytes < FLOW_START_BYTES_MAX ? most_bytes : FLOW_START_BYTES_MAX,
+                     LIMIT_TOPIC_WINDOW_TIMES * most_bytes);
+    list_init(&lead->waits_link);
 }
 
-static void set_more(struct core *core, struct lead *lead, uint64_t more_bytes)
-{
-    core->topic_windows.wanted += more_bytes - lead->more_bytes; /* modulo 2^64 */
-    lead->more_bytes = more_bytes;
-}
-
-void lead_forget(struct core *core, struct topic *topic)
+void lead_forget(struct topic *topic)
 {
     list_remove(&topic->lead.waits_link);
-    set_more(core, &topic->lead, 0);
+    flow_window_fini(&topic->lead.flow);
 }
 
-/* Over a long link a round takes long, so each step is a larger one. */
-static void lead_grow(const struct core *core, struct topic *topic)
+static void lead_grow(const struct core *core, struct lead *lead)
 {
-    struct lead *lead = &topic->lead;
-    uint64_t whole = lead_whole(core, topic);
-    bool is_far = lead->trip_ns >= FLOW_NEAR_NS;
-    uint64_t step = (is_far ? whole / 2 : lead->window_bytes) / LEAD_SHARE + 1;
-    uint64_t grown = lead->window_bytes + step;
+    uint64_t whole = core->options.topic_window_bytes;
+    uint64_t grown = lead->window_bytes + lead->window_bytes / LEAD_SHARE + 1;
     lead->window_bytes = grown < whole ? grown : whole;
 }
 
@@ -108,36 +107,34 @@ static void lead_move(struct core *core, struct lead *lead, enum lead_state stat
     lead->since_ns = core_clock(core);
 }
 
-void lead_granted(struct core *core, struct topic *topic)
+void lead_granted(struct core *core, struct topic *topic, uint64_t room)
 {
     struct lead *lead = &topic->lead;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     uint64_t before = is_stopped ? topic->credit_used : topic->credit_limit;
+    uint64_t written = lead->taken_bytes + topic->untaken_bytes;
     if (lead->state == LEAD_GRANT)
         lead_move(core, lead, LEAD_USE, before);
-    if (lead->crossings > 0 || before == 0)
+    flow_window_sent(&lead->flow, written, written + room, core_clock(core));
+    if (lead->is_timed || before == 0)
         return; /* the first credit lies there until the writer has something to write */
-    lead->crossings = is_stopped ? 1 : 2;
-    lead->is_from_stop = is_stopped;
-    lead->trip_mark = before;
-    lead->trip_begin_ns = core_clock(core);
+    lead->is_timed = true;
+    lead->timed_mark = before;
+    lead->timed_ns = core_clock(core);
+    lead->timed_stamp_ns = core->now_ns;
 }
 
-/* The last value of some credit may be larger than the rest of it, and is not yet written with the
- * next.  A writer that had credit left may have taken its time: its link may be shorter, but not
- * longer than that. */
-void lead_cross(struct core *core, struct topic *topic)
+/* A writer that waited for this credit wrote when it came, half of a round trip later. */
+void lead_time(struct core *core, struct topic *topic, int64_t stamp_ns)
 {
     struct lead *lead = &topic->lead;
-    int64_t now_ns = core_clock(core);
-    int64_t trip_ns = now_ns - lead->trip_begin_ns;
-    lead->trip_mark = topic->credit_used;
-    lead->crossings -= 1;
-    bool is_old = lead->is_from_stop && now_ns - lead->least_seen_ns >= LEAD_KEPT_NS;
-    if (lead->crossings > 0 || (lead->least_ns > 0 && trip_ns > lead->least_ns && !is_old))
-        return;
-    lead->least_ns = trip_ns > 0 ? trip_ns : 1;
-    lead->least_seen_ns = now_ns;
+    int64_t trip_ns = core_clock(core) - lead->timed_ns;
+    int64_t prompt_ns = lead->writer_ns / 4 * 3 + LEAD_PROMPT_NS;
+    bool is_held = stamp_ns - lead->timed_stamp_ns <= prompt_ns;
+    lead->is_timed = false;
+    flow_window_stopped(&lead->flow, is_held);
+    if (lead->writer_ns == 0 || trip_ns < lead->writer_ns || (is_held && lead->flow.is_draining))
+        lead->writer_ns = trip_ns > 0 ? trip_ns : 1;
 }
 
 void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
@@ -148,7 +145,7 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
         lead->trip_ns = passed_ns;
         lead_move(core, lead, LEAD_SEND, topic->slots.next_seq);
     } else if (lead->state == LEAD_SEND && sent_seq >= lead->mark) {
-        lead_grow(core, topic);
+        lead_grow(core, lead);
         lead_move(core, lead, LEAD_GRANT, 0);
     } else if (lead->state == LEAD_SEND && passed_ns > patience_ns(core, lead)) {
         if (!is_owed(topic, sent_seq))
@@ -158,62 +155,47 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
 }
 
 /* The round trip of the writer's link and of the longest link of a reader. */
-static int64_t links_ns(const struct topic *topic)
-{
-    int64_t most_ns = 0;
-    LIST_EACH(link, &topic->routes) {
-        const struct sub *sub = LIST_OWNER(link, struct route, topic_link)->sub;
-        if (sub_holds(sub) && sub->flow.trip_ns > most_ns)
-            most_ns = sub->flow.trip_ns;
-    }
-    return topic->lead.least_ns + most_ns;
-}
-
-static void see_rate(struct lead *lead, uint64_t rate, int64_t now_ns)
-{
-    if (rate > lead->rate + lead->rate / 4)
-        lead->flat_periods = 0;
-    else
-        lead->flat_periods += lead->flat_periods < FLOW_FLAT_ROUNDS;
-    if (rate < lead->rate && now_ns - lead->rate_seen_ns < LEAD_KEPT_NS)
-        return;
-    lead->rate = rate;
-    lead->rate_seen_ns = now_ns;
-}
-
-/* What the links carry in their round trips, beyond --topic-window; as in flow_window.h. */
-static uint64_t more_of(const struct core *core, const struct lead *lead, int64_t trip_ns)
-{
-    uint64_t floor_bytes = core->options.topic_window_bytes;
-    int64_t slack_ns = trip_ns / 8 > FLOW_SLACK_NS ? trip_ns / 8 : FLOW_SLACK_NS;
-    if (trip_ns < FLOW_NEAR_NS)
-        return 0;
-    if (lead->flat_periods < FLOW_FLAT_ROUNDS)
-        slack_ns = trip_ns;
-    uint64_t bytes = flow_carried(lead->rate, trip_ns + slack_ns);
-    uint64_t more_bytes = bytes > floor_bytes ? bytes - floor_bytes : 0;
-    uint64_t most_bytes = (LIMIT_TOPIC_WINDOW_TIMES - 1) * floor_bytes;
-    return more_bytes < most_bytes ? more_bytes : most_bytes;
-}
-
 void lead_measure(struct core *core, struct topic *topic)
 {
     struct lead *lead = &topic->lead;
-    int64_t now_ns = core_clock(core);
-    uint64_t taken = topic->credit_used - topic->untaken_bytes;
-    uint64_t whole = lead_whole(core, topic);
-    bool is_whole = lead->window_bytes >= whole;
-    int64_t trip_ns = links_ns(topic);
-    uint64_t passed = taken > lead->period_taken ? taken - lead->period_taken : 0;
-    see_rate(lead, flow_rate(passed, now_ns - lead->period_ns), now_ns);
-    set_more(core, lead, more_of(core, lead, trip_ns));
-    if (is_whole || lead->window_bytes > lead_whole(core, topic))
-        lead->window_bytes = lead_whole(core, topic);
-    lead->period_taken = taken;
-    lead->period_ns = now_ns;
-    lead->period_end_ns = now_ns + (trip_ns < LEAD_PERIOD_LEAST_NS  ? LEAD_PERIOD_LEAST_NS
-                                    : trip_ns > LEAD_PERIOD_MOST_NS ? LEAD_PERIOD_MOST_NS
-                                                                    : trip_ns);
+    int64_t most_ns = 0;
+    lead->is_for_group = false;
+    LIST_EACH(link, &topic->routes) {
+        const struct sub *sub = LIST_OWNER(link, struct route, topic_link)->sub;
+        if (sub_holds(sub) && !sub->flow.is_near && sub->flow.trip_ns > most_ns)
+            most_ns = sub->flow.trip_ns;
+        lead->is_for_group = lead->is_for_group || (sub_holds(sub) && sub_is_place(sub));
+    }
+    if (lead->writer_ns == 0 && topic->writer->session != NULL)
+        lead->writer_ns = topic->writer->session->trip_ns;
+    int64_t trip_ns = lead->writer_ns + most_ns;
+    flow_window_set_trip(&lead->flow, trip_ns);
+    lead->measure_ns = core_clock(core) + (trip_ns < LEAD_MEASURE_LEAST_NS  ? LEAD_MEASURE_LEAST_NS
+                                           : trip_ns > LEAD_MEASURE_MOST_NS ? LEAD_MEASURE_MOST_NS
+                                                                            : trip_ns);
+}
+
+uint64_t lead_batch_bytes(const struct topic *topic, uint64_t most_bytes)
+{
+    uint64_t bytes = flow_window_bytes(&topic->lead.flow) / LEAD_BATCHES;
+    if (!lead_is_far(topic) || bytes >= most_bytes)
+        return most_bytes;
+    return bytes > LEAD_BATCH_LEAST_BYTES ? bytes : LEAD_BATCH_LEAST_BYTES;
+}
+
+/* In this time a reader that takes anything would have said so: over a link, in the time of two
+ * windows. */
+static int64_t pause_ns(const struct core *core, const struct topic *topic)
+{
+    const struct flow_window *flow = &topic->lead.flow;
+    if (!lead_is_far(topic))
+        return LEAD_PAUSE_NS;
+    uint64_t rate = flow_window_rate(flow);
+    uint64_t value_ns = LEAD_VALUE_NS;
+    if (rate > 0)
+        value_ns = lead_window(core, topic) * UINT64_C(1000) / (rate / 1000000 + 1);
+    int64_t ns = LEAD_PAUSE_NS + 2 * (flow->trip_ns + (int64_t)value_ns);
+    return ns < LEAD_PAUSE_MOST_NS ? ns : LEAD_PAUSE_MOST_NS;
 }
 
 /* For the first in line: all wait for the same time. */
@@ -233,7 +215,7 @@ void lead_wait(struct core *core, struct topic *topic)
     if (!is_waiting)
         list_remove(&lead->waits_link);
     else if (!list_is_linked(&lead->waits_link)) {
-        lead->waits_ns = core_clock(core);
+        lead->waits_ns = lead->waits_since_ns = core_clock(core);
         list_push(&core->lead_waiters, &lead->waits_link);
         lead_arm(core);
     }
@@ -245,16 +227,22 @@ void lead_timer(struct core *core)
     struct topic *topic = LIST_OWNER(first, struct topic, lead.waits_link);
     if (list_is_empty(&core->lead_waiters))
         return;
-    if (topic->lead.waits_ns + LEAD_PAUSE_NS <= core_clock(core)) {
+    struct lead *lead = &topic->lead;
+    int64_t now_ns = core_clock(core);
+    if (now_ns - lead->waits_since_ns >= pause_ns(core, topic)) {
         list_remove(first);
-        topic->lead.is_paused = true;
+        lead->is_paused = true;
         topic_grant(core, topic, false);
+    } else if (lead->waits_ns + LEAD_PAUSE_NS <= now_ns) {
+        lead->waits_ns = now_ns;
+        list_remove(first);
+        list_push(&core->lead_waiters, first);
     }
     lead_arm(core);
 }
 
 bool lead_is_slow(const struct core *core, const struct topic *topic)
 {
-    return lead_window(core, topic) == lead_whole(core, topic) ||
-           core_clock(core) - topic->held_back_ns >= LEAD_PAUSE_NS;
+    bool is_whole = !lead_is_far(topic) && lead_window(core, topic) == lead_whole(core, topic);
+    return is_whole || core_clock(core) - topic->held_back_ns >= pause_ns(core, topic);
 }

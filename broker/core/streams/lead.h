@@ -6,21 +6,33 @@
 #include "broker/core/model.h"
 
 void lead_init(struct core *core, struct topic *topic);
-void lead_forget(struct core *core, struct topic *topic);
+void lead_forget(struct topic *topic);
+
+/* Whether the links of its writer and readers have a round trip that counts. */
+static inline bool lead_is_far(const struct topic *topic)
+{
+    return topic->lead.flow.trip_ns >= FLOW_NEAR_NS;
+}
 
 /* The largest window: as on this machine, and what the links carry beyond that. */
 static inline uint64_t lead_whole(const struct core *core, const struct topic *topic)
 {
-    return core->options.topic_window_bytes +
-           flow_share_get(&core->topic_windows, topic->lead.more_bytes);
+    uint64_t whole = core->options.topic_window_bytes;
+    uint64_t bytes = lead_is_far(topic) ? flow_window_bytes(&topic->lead.flow) : 0;
+    return bytes > whole ? bytes : whole;
 }
 
-/* So much may be not taken now. */
+/* So much may be not taken now.  What is for a group waits for its workers, and not for a link. */
 static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
 {
+    const struct lead *lead = &topic->lead;
     uint64_t whole = lead_whole(core, topic);
-    bool is_less = !topic->lead.is_paused && topic->lead.window_bytes < whole;
-    return is_less ? topic->lead.window_bytes : whole;
+    uint64_t bytes = lead->window_bytes;
+    if (lead->is_paused)
+        return whole;
+    if (lead_is_far(topic))
+        bytes = lead->is_for_group ? whole : flow_window_bytes(&lead->flow);
+    return bytes < whole ? bytes : whole;
 }
 
 /* All who hold writers back have taken something. */
@@ -30,26 +42,33 @@ static inline void lead_taken(struct topic *topic)
     list_remove(&topic->lead.waits_link);
 }
 
-/* Credit was used that was granted while the round trip is timed. */
-void lead_cross(struct core *core, struct topic *topic);
-static inline void lead_used(struct core *core, struct topic *topic)
+/* A value or a promise comes, that was written then; it is not yet counted. */
+void lead_time(struct core *core, struct topic *topic, int64_t stamp_ns);
+static inline void lead_written(struct core *core, struct topic *topic, uint64_t bytes,
+                                int64_t stamp_ns)
 {
-    if (topic->lead.crossings > 0 && topic->credit_used > topic->lead.trip_mark)
-        lead_cross(core, topic);
+    flow_window_piece(&topic->lead.flow, bytes);
+    if (topic->lead.is_timed && topic->credit_used >= topic->lead.timed_mark)
+        lead_time(core, topic, stamp_ns);
 }
-/* The same, with the sums of the topic up to date: what its links carry.  Most calls do nothing. */
+/* Looks at the links.  Most calls do nothing. */
 void lead_measure(struct core *core, struct topic *topic);
-static inline void lead_took(struct core *core, struct topic *topic)
+static inline void lead_took(struct core *core, struct topic *topic, uint64_t bytes)
 {
-    if (core_clock(core) >= topic->lead.period_end_ns)
+    struct lead *lead = &topic->lead;
+    lead->taken_bytes += bytes;
+    if (core_clock(core) >= lead->measure_ns)
         lead_measure(core, topic);
+    flow_window_arrived(&lead->flow, lead->taken_bytes, core_clock(core));
 }
+/* So large the batches of its writer may be. */
+uint64_t lead_batch_bytes(const struct topic *topic, uint64_t most_bytes);
 /* All who hold writers back were sent what lies below sent_seq. */
 void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq);
 /* There was no credit left, or is none: whether the writer waits for what is to be taken. */
 void lead_wait(struct core *core, struct topic *topic);
-/* More credit is about to be, for a writer that goes on. */
-void lead_granted(struct core *core, struct topic *topic);
+/* More credit is about to be, for a writer that goes on: so much it may write. */
+void lead_granted(struct core *core, struct topic *topic, uint64_t room);
 void lead_timer(struct core *core);
 /* Whether who holds this topic's writer back is to be called slow. */
 bool lead_is_slow(const struct core *core, const struct topic *topic);

@@ -236,6 +236,7 @@ static enum pumped pump_await(struct core *core, struct session *session)
         list_remove(&await->link);
         list_push(&session->awaits_ready, &await->link);
     }
+    flow_window_piece(&session->await_flow, sent);
     flow_window_sent(&session->await_flow, session->await_sent, session->await_sent + sent,
                      core_clock(core));
     session->await_sent += sent;
@@ -266,6 +267,7 @@ static bool reserve_flight(struct core *core, struct sub *sub)
 static void take_off(const struct core *core, struct sub *sub, struct route *route,
                      uint64_t end_seq, uint64_t bytes)
 {
+    flow_window_piece(&sub->flow, bytes);
     flow_window_sent(&sub->flow, sub->sent_bytes, sub->sent_bytes + bytes, core_clock(core));
     sub->sent_bytes += bytes;
     sub->session->data_sent += bytes;

@@ -35,6 +35,9 @@
  * loopback. */
 #define GRANT_BYTES (UINT64_C(8) * 1024 * 1024)
 #define GRANT_STEP_BYTES (UINT64_C(1024) * 1024)
+/* More is granted when it is such a part of the window.  Over a link the window has an eighth more
+ * than a round trip needs, and what is not yet granted must be less. */
+enum { GRANT_SHARE = 4, GRANT_SHARE_FAR = 16 };
 /* One topic may use an eighth of the bytes that its job has left. */
 #define JOB_SHARE 8
 /* Topics trimmed for one value when the job is full. */
@@ -218,7 +221,7 @@ void topic_restart(struct core *core, struct topic *topic)
         return;
     }
     list_remove(&topic->room_link);
-    lead_forget(core, topic);
+    lead_forget(topic);
     lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
         route_restart(core, LIST_OWNER(link, struct route, topic_link), topic->slots.next_seq);
@@ -246,7 +249,7 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
-    lead_forget(core, topic);
+    lead_forget(topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
         topic->letters->dead = NULL;
@@ -299,6 +302,7 @@ static void move_floors(struct core *core, struct topic *topic)
     uint64_t done = topic->slots.next_seq;
     uint64_t sent = topic->slots.next_seq;
     uint64_t bytes, slots;
+    uint64_t passed = 0;
     LIST_EACH(link, &topic->routes) {
         struct route *route = LIST_OWNER(link, struct route, topic_link);
         bool is_holding = sub_holds(route->sub);
@@ -314,12 +318,12 @@ static void move_floors(struct core *core, struct topic *topic)
         done = request_floor(topic);
     if (taken > topic->taken_floor)
         lead_taken(topic);
-    lead_used(core, topic);
     if (topic->lead.state != LEAD_GRANT)
         lead_look(core, topic, sent);
     if (taken > topic->taken_floor) {
         sum_between(core, topic, topic->taken_floor, taken, &bytes, &slots);
         topic->untaken_bytes -= bytes;
+        passed = bytes;
     } else if (taken < topic->taken_floor) {
         sum_between(core, topic, taken, topic->taken_floor, &bytes, &slots);
         topic->untaken_bytes += bytes;
@@ -333,11 +337,10 @@ static void move_floors(struct core *core, struct topic *topic)
         topic->done_bytes -= bytes;
         topic->done_slots -= slots;
     }
-    bool is_taken = taken > topic->taken_floor;
     topic->taken_floor = taken;
     topic->done_floor = done;
-    if (is_taken)
-        lead_took(core, topic);
+    if (passed > 0)
+        lead_took(core, topic, passed);
 }
 
 /* Slots from here on are kept: a subscription that holds writers back needs them. */
@@ -538,7 +541,8 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
     uint64_t ahead = whole > GRANT_BYTES ? whole : GRANT_BYTES;
     uint64_t target = topic->credit_used + (room < ahead ? room : ahead);
-    uint64_t step = window / 4 < GRANT_STEP_BYTES ? window / 4 : GRANT_STEP_BYTES;
+    uint64_t share = window / (lead_is_far(topic) ? GRANT_SHARE_FAR : GRANT_SHARE);
+    uint64_t step = share < GRANT_STEP_BYTES ? share : GRANT_STEP_BYTES;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     if (topic->untaken_bytes < window / 2) {
         topic->is_held_back = false;
@@ -549,7 +553,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);
     if (is_due) {
         if (room > 0)
-            lead_granted(core, topic);
+            lead_granted(core, topic, room);
         topic->credit_limit = target;
         note_credit(core, topic);
     }
@@ -562,7 +566,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
         msg->as.credit.topic = topic->id;
         msg->as.credit.limit_bytes = topic->credit_limit;
-        msg->as.credit.batch_bytes = batch_bytes(topic);
+        msg->as.credit.batch_bytes = lead_batch_bytes(topic, batch_bytes(topic));
     }
 }
 
@@ -614,6 +618,8 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
                                         : "the broker has no room for another topic");
         return;
     }
+    topic->lead.writer_ns = 0; /* it may be on another link now */
+    lead_measure(core, topic);
     topic_grant(core, topic, false); /* TOPIC_OPENED tells the writer of it */
     if (!topic->is_opened) {
         topic->is_opened = true;

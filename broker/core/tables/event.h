@@ -44,6 +44,7 @@ struct event_range {
     uint32_t topic;
     uint64_t seq;             /* of the first value */
     uint32_t count;           /* values; 1 unless VALUE */
+    int64_t stamp_ns;         /* when it was written, by the broker's clock */
     uint32_t offset;          /* of the frame in the payload */
     uint32_t value_bytes;     /* of each value */
     int64_t deadline_ms;      /* RESERVE: -1 none */
