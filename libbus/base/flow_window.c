@@ -180,7 +180,10 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
 static int64_t slack_ns(const struct flow_window *flow)
 {
     int64_t least_ns = flow->trip_ns < FLOW_SLACK_NS ? flow->trip_ns : FLOW_SLACK_NS;
-    return flow->trip_ns / 8 > least_ns ? flow->trip_ns / 8 : least_ns;
+    int64_t share_ns = flow->trip_ns / 8;
+    if (share_ns > FLOW_SLACK_MOST_NS)
+        share_ns = FLOW_SLACK_MOST_NS;
+    return share_ns > least_ns ? share_ns : least_ns;
 }
 
 /* What the link carries. */

@@ -38,6 +38,8 @@
 /* Answers are late by some milliseconds where processors are shared.  So the window has so much
  * more, but at most what another round trip carries. */
 #define FLOW_SLACK_NS INT64_C(5000000)
+/* An eighth of a long round trip would be a queue: so much is enough. */
+#define FLOW_SLACK_MOST_NS INT64_C(25000000)
 enum {
     FLOW_PERIODS = 2,       /* whose largest rate counts: this one, and the one before */
     FLOW_PERIOD_ROUNDS = 4, /* rounds in a period, or the time of as many shortest round trips */
