@@ -2,13 +2,14 @@
 /* flow_window.c -- see flow_window.h. */
 #include "libbus/base/flow_window.h"
 
+#include "libbus/base/limits.h"
+
 #define NS_PER_S UINT64_C(1000000000)
 #define NS_PER_US UINT64_C(1000)
 #define US_PER_S UINT64_C(1000000)
 /* What is computed stays within 64 bits: so many bytes in a round, and so long a round trip. */
 #define ROUND_BYTES_MAX (UINT64_C(1) << 33)
 #define PART_UNIT 1024
-#define TRIP_NS_MAX (INT64_C(10) * 1000000000)
 
 /* In units of 1/PART_UNIT, so that 64 bits hold it. */
 uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes)
@@ -44,14 +45,9 @@ uint64_t flow_carried(uint64_t rate, int64_t ns)
            rate % US_PER_S * ((uint64_t)ns / NS_PER_US) / US_PER_S;
 }
 
-static bool is_here(const struct flow_window *flow)
-{
-    return flow->trip_ns == 0 || flow->is_near;
-}
-
 static void know_trip(struct flow_window *flow, int64_t trip_ns)
 {
-    flow->trip_ns = trip_ns < 1 ? 1 : trip_ns > TRIP_NS_MAX ? TRIP_NS_MAX : trip_ns;
+    flow->trip_ns = trip_ns < 1 ? 1 : trip_ns > LIMIT_TRIP_NS_MAX ? LIMIT_TRIP_NS_MAX : trip_ns;
 }
 
 static uint64_t at_most(uint64_t bytes, uint64_t most)
@@ -65,43 +61,64 @@ static uint64_t start_bytes(const struct flow_window *flow)
     uint64_t bytes = flow_carried(FLOW_START_RATE, trip_ns);
     if (bytes < FLOW_START_BYTES_MIN)
         bytes = FLOW_START_BYTES_MIN;
-    return at_most(bytes, FLOW_START_BYTES_MAX);
+    return at_most(bytes, flow->is_trip_given ? flow->floor_bytes : FLOW_START_BYTES_MAX);
 }
 
 /* Divides the window into what is not shared with others, and what is. */
 static void set_goal(struct flow_window *flow, uint64_t bytes)
 {
     bytes = at_most(bytes, flow->most_bytes);
-    flow->least_bytes = is_here(flow) ? flow->floor_bytes : at_most(bytes, flow->floor_bytes);
+    flow->least_bytes = at_most(bytes, flow->floor_bytes);
     flow->goal_bytes = bytes > flow->floor_bytes ? bytes - flow->floor_bytes : 0;
 }
 
 static void begin(struct flow_window *flow)
 {
-    set_goal(flow, is_here(flow) ? flow->floor_bytes : start_bytes(flow));
+    set_goal(flow, flow->is_far ? start_bytes(flow) : flow->floor_bytes);
     set_more(flow, flow->goal_bytes);
-    flow->goal_bytes += is_here(flow) ? 0 : flow->least_bytes; /* what comes lets it double */
+    if (flow->is_far)
+        flow->goal_bytes += flow->least_bytes; /* what comes lets it double */
 }
 
 void flow_window_restart(struct flow_window *flow, int64_t trip_ns)
 {
     flow_window_fini(flow);
     flow_window_init(flow, flow->share, flow->floor_bytes, flow->most_bytes);
-    if (trip_ns <= 0)
-        return;
-    know_trip(flow, trip_ns);
-    flow->is_near = trip_ns < FLOW_NEAR_NS;
-    begin(flow);
+    flow_window_learn(flow, trip_ns);
+}
+
+static void forget_link(struct flow_window *flow)
+{
+    struct flow_window old = *flow;
+    flow_window_init(flow, flow->share, flow->floor_bytes, flow->most_bytes);
+    flow->more_bytes = old.more_bytes;
+    flow->arrived = old.arrived;
+    flow->arrived_ns = old.arrived_ns;
+    flow->is_trip_given = old.is_trip_given;
+}
+
+/* What was measured of a link of another kind does not count. */
+void flow_window_learn(struct flow_window *flow, int64_t trip_ns)
+{
+    bool is_new = flow->is_far != (trip_ns > 0);
+    if (is_new)
+        forget_link(flow);
+    flow->is_far = trip_ns > 0;
+    if (trip_ns > 0 && (flow->trip_ns == 0 || trip_ns < flow->trip_ns))
+        know_trip(flow, trip_ns);
+    if (is_new)
+        begin(flow);
 }
 
 void flow_window_set_trip(struct flow_window *flow, int64_t trip_ns)
 {
-    bool was_here = is_here(flow);
     bool is_longer = trip_ns > flow->trip_ns && flow->rates[0] == 0 && flow->rates[1] == 0;
-    know_trip(flow, trip_ns);
     flow->is_trip_given = true;
-    flow->is_near = trip_ns < FLOW_NEAR_NS;
-    if (was_here != is_here(flow) || is_longer)
+    flow_window_learn(flow, trip_ns);
+    if (!flow->is_far)
+        return;
+    know_trip(flow, trip_ns);
+    if (is_longer)
         begin(flow);
 }
 
@@ -167,12 +184,10 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
         flow->trip_seen_ns = now_ns;
         flow->trip_rate = rate;
         flow->is_draining = false;
-    } else if (!flow->is_near) {
+    } else {
         flow->is_draining = now_ns - flow->trip_seen_ns >= FLOW_TRIP_KEPT_NS ||
                             rate < flow->trip_rate - flow->trip_rate / 4;
     }
-    if (!flow->is_trip_given && flow->trip_ns < FLOW_NEAR_NS)
-        flow->is_near = true;
     if (flow->trip_rate < rate)
         flow->trip_rate = rate;
 }
@@ -201,18 +216,21 @@ static uint64_t window_of(const struct flow_window *flow)
         if (!flow->was_full && bytes < start_bytes(flow))
             bytes = start_bytes(flow);
     }
-    return bytes > FLOW_LEAST_BYTES ? bytes : FLOW_LEAST_BYTES;
+    uint64_t least_bytes = at_most(FLOW_LEAST_BYTES, flow->floor_bytes);
+    return bytes > least_bytes ? bytes : least_bytes;
 }
 
 static void end_round(struct flow_window *flow, int64_t now_ns)
 {
     struct flow_round *round = &flow->round;
     round->is_on = false;
+    if (!flow->is_far)
+        return;
     see_rate(flow, flow_rate(flow->arrived - round->arrived, now_ns - round->arrived_ns),
              round->is_held, now_ns);
     see_trip(flow, now_ns - round->sent_ns, now_ns);
     see_growth(flow, now_ns - round->sent_ns, round->is_held);
-    set_goal(flow, is_here(flow) ? flow->floor_bytes : window_of(flow));
+    set_goal(flow, window_of(flow));
 }
 
 void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns)

@@ -22,8 +22,9 @@
  * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.
  *
  * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
- * the window does not feed on itself.  On one machine the window is floor_bytes.  Over a link it
- * may be less: half a MiB is a long queue before a slow link.  All time is given by the caller, and
+ * the window does not feed on itself.  On a short link the window is floor_bytes.  On a long one it
+ * may be less: half a MiB is a long queue before a slow link.  The caller says which it is
+ * (trip.h): rounds that wait for their own bytes cannot tell.  All time is given by the caller, and
  * positions count bytes of one connection. */
 #ifndef BASE_FLOW_WINDOW_H
 #define BASE_FLOW_WINDOW_H
@@ -31,8 +32,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* On a link as short as this the floor is enough: half a MiB in a millisecond are 4 Gbit/s. */
-#define FLOW_NEAR_NS INT64_C(1000000)
 /* A path may change.  So its shortest round trip counts for this time. */
 #define FLOW_TRIP_KEPT_NS INT64_C(10000000000)
 /* Answers are late by some milliseconds where processors are shared.  So the window has so much
@@ -93,7 +92,7 @@ struct flow_window {
     int64_t arrived_ns;
     struct flow_round round;
     uint64_t pieces[FLOW_PERIODS]; /* the largest that was sent at once; as rates */
-    bool is_near;                  /* a round trip is less than FLOW_NEAR_NS */
+    bool is_far;                   /* the window follows its link; else it is the floor */
     bool is_trip_given;            /* by flow_window_set_trip(): rounds do not measure it */
     bool is_held;                  /* the window is what the sender waits for */
     bool is_draining;              /* the next round measures the round trip anew */
@@ -114,9 +113,11 @@ void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64
                       uint64_t most_bytes);
 /* The flow is over; it may be called twice. */
 void flow_window_fini(struct flow_window *flow);
-/* A new connection: positions begin at 0.  Of the link only a round trip is known, or not (0). */
+/* A new connection: positions begin at 0.  The round trip of a long link, or 0: it is short. */
 void flow_window_restart(struct flow_window *flow, int64_t trip_ns);
-/* The caller measures round trips, and this is the shortest one now. */
+/* The same, once it is known on a connection.  A short link may be found to be long, and back. */
+void flow_window_learn(struct flow_window *flow, int64_t trip_ns);
+/* As flow_window_learn().  The caller measures round trips, and this is the shortest one now. */
 void flow_window_set_trip(struct flow_window *flow, int64_t trip_ns);
 
 /* The largest of the last rounds. */

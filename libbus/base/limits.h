@@ -59,6 +59,7 @@
 #define LIMIT_SUBS 4096        /* of one party */
 #define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
+#define LIMIT_TRIP_NS_MAX INT64_C(10000000000) /* a longer round trip counts as this one */
 /* Windows of readers grow with their links (flow_window.h).  This is what all of them together may
  * have beyond DEFAULT_SUB_WINDOW_BYTES each. */
 #define LIMIT_READER_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)

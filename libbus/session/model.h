@@ -7,6 +7,7 @@
 #define SESSION_MODEL_H
 
 #include "libbus/base/flow_window.h"
+#include "libbus/base/trip.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/session/clock_offset.h"
@@ -272,7 +273,8 @@ struct session {
     struct uploads uploads;
     struct pace pace;
     struct flow_share flow_share; /* bounds nothing: the values are here anyway */
-    int64_t trip_ns;              /* the shortest round trip on this connection; 0: not known */
+    struct trip trip;             /* of this connection */
+    bool is_trip_due;             /* BEAT tells of it, or asks for another answer */
     struct flow_window flow;      /* of all data to the broker; uploads follow it */
     uint64_t data_sent;           /* bytes of batches and chunks on this data connection */
     struct controls controls;
@@ -310,26 +312,14 @@ struct session {
     struct session_barrier barrier;
 };
 
-/* Whether the round trip of its connection counts. */
-static inline bool session_is_far(const struct session *session)
-{
-    return session->trip_ns >= FLOW_NEAR_NS;
-}
-
-static inline void session_know_trip(struct session *session, int64_t trip_ns)
-{
-    session->trip_ns = trip_ns > 0 ? trip_ns : 1;
-    session->outbox.unaccepted_max =
-        session_is_far(session) ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
-}
-
-/* Over a link all uploads share the window. */
+/* Over a long link all uploads share the window. */
 static inline void session_set_windows(struct session *session)
 {
-    session->uploads.window_bytes = flow_window_bytes(&session->flow);
-    session->uploads.all_bytes = session->flow.is_near || session->flow.trip_ns == 0
-                                     ? UINT64_MAX
-                                     : session->uploads.window_bytes;
+    uint64_t window = flow_window_bytes(&session->flow);
+    bool is_far = trip_is_far(&session->trip);
+    session->uploads.window_bytes = window;
+    session->uploads.all_bytes = is_far ? window : UINT64_MAX;
+    session->outbox.unaccepted_max = is_far ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
 }
 
 /* Whether bytes are missing of what the broker says it sent on the data channel. */

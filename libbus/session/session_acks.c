@@ -307,7 +307,7 @@ void acks_say(struct session *session)
 /* Over a link a reader that waits for more says so: the window may be less than a step. */
 void acks_taken(struct session *session, struct inbox_sub *sub)
 {
-    bool is_waiting = session_is_far(session) && !sub->is_ready && sub->count == 0;
+    bool is_waiting = trip_is_far(&session->trip) && !sub->is_ready && sub->count == 0;
     uint64_t step =
         is_waiting && sub->step_bytes > FLOW_STEP_BYTES ? FLOW_STEP_BYTES : sub->step_bytes;
     if (sub->taken - sub->taken_told >= step)

@@ -35,12 +35,23 @@ static bool is_expected(const struct session *session, const struct msg *msg)
 
 /* ---- beats and endings ---------------------------------------------------------------------- */
 
+/* Until it is known whether the link is long, each ECHO is followed by another BEAT. */
+static void measure_trip(struct session *session, int64_t ns)
+{
+    bool was_far = trip_is_far(&session->trip);
+    trip_see(&session->trip, ns);
+    bool is_far = trip_is_far(&session->trip);
+    if (session->options.is_guard || (session->is_observer && !session->is_courier))
+        return; /* neither has a data channel */
+    session->is_trip_due = trip_is_open(&session->trip) || is_far != was_far;
+    flow_window_learn(&session->flow, trip_far_ns(&session->trip));
+    session_set_windows(session);
+}
+
 static void echo_in(struct session *session, const struct msg_echo *echo)
 {
     clock_offset_sample(&session->clock, echo->sent_ns, echo->broker_ns, session->now_ns);
-    int64_t trip_ns = session->now_ns - echo->sent_ns;
-    if (trip_ns > 0 && trip_ns < session->trip_ns)
-        session_know_trip(session, trip_ns);
+    measure_trip(session, session->now_ns - echo->sent_ns);
     if (!session_is_behind(session))
         session->inflow_ns = session->now_ns;
     if (session->data_announced < echo->data_bytes)

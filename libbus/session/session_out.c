@@ -86,11 +86,16 @@ static bool attach_message(struct session *session, struct msg *out)
 
 static bool beat_message(struct session *session, struct msg *out)
 {
-    if (session->now_ns < session->beat_ns)
+    bool is_due = session->now_ns >= session->beat_ns;
+    if (!is_due && !session->is_trip_due)
         return false;
-    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
+    session->is_trip_due = false;
     out->type = MSG_BEAT;
-    out->as.beat = (struct msg_beat){.sent_ns = session->now_ns};
+    out->as.beat = (struct msg_beat){.sent_ns = session->now_ns,
+                                     .trip_ns = (uint64_t)trip_far_ns(&session->trip)};
+    if (!is_due)
+        return true;
+    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
     acks_beat(session);
     watch_beat(session);
     waiting_beat(session);

@@ -68,7 +68,7 @@ static enum wire_code writable(struct session *session, uint32_t id, struct own_
  * as an error, waits for one value. */
 static bool is_uploading_far(const struct session *session, const struct own_topic *topic)
 {
-    return session->uploads.unsent > 0 && session_is_far(session) &&
+    return session->uploads.unsent > 0 && trip_is_far(&session->trip) &&
            uploads_unsent_of(&session->uploads, topic->topic) > session->uploads.window_bytes;
 }
 

@@ -231,8 +231,8 @@ Test(scenario, takes_silence_for_a_loss)
     scene_run(&scene, 10);
     scene_freeze(&scene, "alice", 1000);
     scene_run(&scene, 700);
-    EXPECT(BOTH_UP "[ 546] bob: alice/w 0 failed, root alice errbus.silent\n"
-                   "[ 546] bob: end of alice 1, errbus.silent\n");
+    EXPECT(BOTH_UP "[ 556] bob: alice/w 0 failed, root alice errbus.silent\n"
+                   "[ 556] bob: end of alice 1, errbus.silent\n");
     /* She wakes up, and commits before she has looked: nothing of it lands. */
     scene_run(&scene, 299);
     expect_code(scene_commit(&scene, "alice", "alice/w", 0, "of an incarnation that is over"),
@@ -373,7 +373,7 @@ Test(scenario, notices_that_data_does_not_reach_it)
     world_half_open_one(scene.stage.world, scene_app(&scene, "bob")->host, CHANNEL_DATA, WAY_DOWN);
     scene_publish(&scene, "alice", "alice/w", "lost on its way");
     scene_run(&scene, 500);
-    EXPECT(BOTH_UP "[ 380] bob: alice/w 0 = lost on its way\n");
+    EXPECT(BOTH_UP "[ 312] bob: alice/w 0 = lost on its way\n");
     expect_end();
 }
 
@@ -387,7 +387,7 @@ Test(scenario, ends_within_its_bound_when_the_broker_is_gone)
         world_half_open(scene.stage.world, scene_app(&scene, "alice")->host, WAY_DOWN);
         scene_run(&scene, 1);
     }
-    EXPECT(BOTH_UP "[2006] alice: over, ELOST, job/alice/1/1 broker_lost errbus.broker_lost\n");
+    EXPECT(BOTH_UP "[2050] alice: over, ELOST, job/alice/1/1 broker_lost errbus.broker_lost\n");
     expect_end();
 }
 
@@ -400,7 +400,7 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
     world_replace_broker(scene.stage.world);
     scene_run(&scene, 500);
     EXPECT("[   2] alice: up, incarnation 1\n"
-           "[  43] alice: over, ELOST, job/alice/1/1 broker_lost errbus.session\n");
+           "[  79] alice: over, ELOST, job/alice/1/1 broker_lost errbus.session\n");
     expect_end();
 }
 
@@ -446,9 +446,9 @@ Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
     EXPECT(BOTH_UP "[  46] bob: awaited alice/w 1 = 1\n"
                    "[  64] the broker is killed\n"
                    "[ 364] the broker is back\n"
-                   "[ 455] bob: alice/w 0 = 0\n"
-                   "[ 455] bob: alice/w 1 = 1\n"
-                   "[ 455] bob: alice/w 2 = 2\n");
+                   "[ 452] bob: alice/w 0 = 0\n"
+                   "[ 452] bob: alice/w 1 = 1\n"
+                   "[ 452] bob: alice/w 2 = 2\n");
     expect_end();
 }
 
@@ -484,7 +484,7 @@ Test(scenario, welcomes_who_was_not_welcomed_yet_into_the_same_incarnation)
     EXPECT("[   2] bob: up, incarnation 1\n"
            "[  41] the broker is killed\n"
            "[ 141] the broker is back\n"
-           "[ 205] alice: up, incarnation 1\n"
+           "[ 195] alice: up, incarnation 1\n"
            "[ 847] bob: alice/w 0 = 0\n");
     expect_end();
 }
@@ -799,7 +799,7 @@ Test(scenario, says_a_result_again)
     world_half_open(scene.stage.world, 0, WAY_DOWN);
     scene_run(&scene, 500);
     EXPECT("[   2] alice: up, incarnation 1\n"
-           "[ 332] alice: alice/w 0 retracted\n");
+           "[ 340] alice: alice/w 0 retracted\n");
     expect_end();
 }
 
@@ -833,8 +833,8 @@ Test(scenario, flushes_only_when_all_refusals_are_in)
     scene_flush(&scene, "alice");
     scene_run(&scene, 500);
     EXPECT("[   2] alice: up, incarnation 1\n"
-           "[ 328] alice: alice/w 0 refused, errbus.too_late because of errbus.deadline by alice\n"
-           "[ 330] alice: flushed\n");
+           "[ 376] alice: alice/w 0 refused, errbus.too_late because of errbus.deadline by alice\n"
+           "[ 378] alice: flushed\n");
     expect_end();
 }
 

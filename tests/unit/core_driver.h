@@ -616,13 +616,14 @@ static inline void attach(conn_id conn, conn_id data, uint64_t token)
     locate(conn, host_of(conn), 100 + conn);
 }
 
-static int64_t greeting_ns; /* from WELCOME to READY */
+static uint64_t link_trip_ns; /* as BEAT says; 0: the link is short */
 
 static inline void join(conn_id conn)
 {
     say_hello(conn);
-    now_ns += greeting_ns;
     attach(conn, conn + 10, tokens[conn]);
+    if (link_trip_ns > 0)
+        message(conn, (struct msg){.type = MSG_BEAT, .as.beat.trip_ns = link_trip_ns});
     numbers[conn] = 0;
     frames[conn] = 0;
     forget();

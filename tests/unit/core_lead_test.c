@@ -3,7 +3,7 @@
  * links that take their time, in virtual time.
  *
  * alice writes values of 4 KiB, 32 to a frame, as long as she has credit; the others read. */
-#include "libbus/base/flow_window.h"
+#include "libbus/base/trip.h"
 #include "tests/unit/core_driver.h"
 
 #define TICK_NS INT64_C(20000)
@@ -91,7 +91,7 @@ static void fini_lead(void)
 {
     fini();
     is_alone = false;
-    greeting_ns = 0;
+    link_trip_ns = 0;
     memset(numbers, 0, sizeof numbers);
 }
 
@@ -144,9 +144,14 @@ static void hear(void)
 
 /* ---- who writes and who reads ---------------------------------------------------------------- */
 
+static uint64_t far_ns(int64_t delay_ns)
+{
+    return 2 * delay_ns < TRIP_NEAR_NS ? 0 : (uint64_t)(2 * delay_ns);
+}
+
 static void start_writer(double rate, int64_t delay_ns)
 {
-    greeting_ns = 2 * delay_ns;
+    link_trip_ns = far_ns(delay_ns);
     join(1);
     alice.topic = open_topic(1, "alice/a");
     alice.rate = rate;
@@ -155,7 +160,7 @@ static void start_writer(double rate, int64_t delay_ns)
         if (effects.items[i].type == EFFECT_SEND_MSG &&
             effects.msgs[effects.items[i].index].type == MSG_TOPIC_OPENED)
             alice.known = effects.msgs[effects.items[i].index].as.topic_opened.limit_bytes;
-    if (2 * delay_ns < FLOW_NEAR_NS)
+    if (far_ns(delay_ns) == 0)
         cr_assert_eq(alice.known, WHOLE);
 }
 
@@ -165,7 +170,7 @@ static struct reader *new_reader(double rate, int64_t delay_ns)
     reader->conn = 1 + reader_count;
     reader->rate = rate;
     reader->delay_ns = delay_ns;
-    greeting_ns = 2 * delay_ns;
+    link_trip_ns = far_ns(delay_ns);
     join(reader->conn);
     return reader;
 }
@@ -232,7 +237,7 @@ static void read_some(struct reader *reader)
         reader->budget = (double)there;
     reader->taken += (uint64_t)reader->budget;
     reader->budget -= (double)(uint64_t)reader->budget;
-    bool is_waiting = reader->taken == reader->received && reader->delay_ns >= FLOW_NEAR_NS / 2;
+    bool is_waiting = reader->taken == reader->received && far_ns(reader->delay_ns) > 0;
     if (reader->taken - reader->told >= (is_waiting ? TOLD_FAR : TOLD_EVERY)) {
         reader->told = reader->taken;
         way_add(&reader->takens, now_ns + reader->delay_ns, reader->told);

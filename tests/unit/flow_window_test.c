@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* flow_window_test.c -- windows over a modelled link: a rate, a delay, and a queue before it. */
 #include "libbus/base/flow_window.h"
+#include "libbus/base/trip.h"
 
 #include <criterion/criterion.h>
 
@@ -32,11 +33,16 @@ struct model {
     uint64_t window_max;
 };
 
+static int64_t far_ns(int64_t delay_ns)
+{
+    return 2 * delay_ns < TRIP_NEAR_NS ? 0 : 2 * delay_ns;
+}
+
 static void model_init(struct model *model, uint64_t rate, int64_t delay_ns)
 {
     *model = (struct model){.share = {.bytes_max = 1024 * MIB}, .rate = rate, .delay_ns = delay_ns};
     flow_window_init(&model->flow, &model->share, FLOOR, 256 * MIB);
-    flow_window_restart(&model->flow, 2 * delay_ns);
+    flow_window_restart(&model->flow, far_ns(delay_ns));
 }
 
 static void send_batch(struct model *model)
@@ -111,7 +117,7 @@ static int64_t ns_of(const struct model *model, uint64_t bytes)
 /* What may stand before a link when it is full: a part of a round trip, the floor, and a batch. */
 static int64_t queue_ns_most(const struct model *model)
 {
-    bool is_near = 2 * model->delay_ns < FLOW_NEAR_NS;
+    bool is_near = far_ns(model->delay_ns) == 0;
     uint64_t bytes = (is_near ? FLOOR : FLOW_LEAST_BYTES) + FLOW_STEP_BYTES + 3 * BATCH;
     return 2 * model->delay_ns / 4 + 2 * FLOW_SLACK_NS + ns_of(model, bytes);
 }
@@ -252,6 +258,7 @@ Test(flow_window, is_never_more_than_it_may_be)
     model_init(&model, rates[2], 100 * MS_NS);
     flow_window_fini(&model.flow);
     flow_window_init(&model.flow, &model.share, FLOOR, 2 * MIB);
+    flow_window_restart(&model.flow, 200 * MS_NS);
     run(&model, 5 * S_NS);
     cr_assert_eq(model.window_max, 2 * MIB);
     flow_window_init(&model.flow, &share, FLOOR, FLOOR / 3);
@@ -296,6 +303,7 @@ Test(flow_window, bears_what_peers_may_say)
     struct flow_share share = {.bytes_max = 1024 * MIB};
     struct flow_window flow;
     flow_window_init(&flow, &share, FLOOR, 64 * MIB);
+    flow_window_restart(&flow, 1);
     for (uint64_t i = 1; i < 100; i++) {
         flow_window_stopped(&flow, true);
         flow_window_sent(&flow, flow.arrived, UINT64_MAX / 128 * i, (int64_t)i);

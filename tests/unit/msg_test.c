@@ -301,10 +301,10 @@ Test(msg, tells_its_number_on_every_outcome)
     check_number(span_of(delivery, sizeof delivery), WIRE_LANE, DELIVERY_NUMBER);
     check_number(SPAN_NONE, WIRE_EMPTY, MSG_NONE);
     check_number(span_of("\x92\x05", 2), WIRE_ITEMS, MSG_BEAT);
-    check_number(span_of("\x92\x05\xcd", 3), WIRE_TRUNCATED, MSG_BEAT);
-    check_number(span_of("\x92\x05\x01\x01", 4), WIRE_TRAILING, MSG_BEAT);
-    check_number(span_of("\x92\x05\xc1", 3), WIRE_FORMAT, MSG_BEAT);
-    check_number(span_of("\x92\x05\xc0", 3), WIRE_FORMAT, MSG_BEAT);
+    check_number(span_of("\x93\x05\x01\xcd", 4), WIRE_TRUNCATED, MSG_BEAT);
+    check_number(span_of("\x93\x05\x01\x01\x01", 5), WIRE_TRAILING, MSG_BEAT);
+    check_number(span_of("\x93\x05\xc1\x01", 4), WIRE_FORMAT, MSG_BEAT);
+    check_number(span_of("\x93\x05\xc0\x01", 4), WIRE_FORMAT, MSG_BEAT);
     check_number(span_of("\x91\x7f", 2), WIRE_UNKNOWN, 127);
     check_number(span_of("\x91\x00", 2), WIRE_FORMAT, MSG_NONE);
     check_number(span_of("\x91\xcd\xff\xff", 4), WIRE_UNKNOWN, 0xffff);
@@ -312,10 +312,10 @@ Test(msg, tells_its_number_on_every_outcome)
     check_number(span_of("\x90", 1), WIRE_FORMAT, MSG_NONE);
     check_number(span_of("\x80", 1), WIRE_FORMAT, MSG_NONE);
     check_number(span_of("\x05", 1), WIRE_FORMAT, MSG_NONE);
-    memcpy(big, "\x93\x05\x01\xc6", 4);
+    memcpy(big, "\x94\x05\x01\x01\xc6", 5);
     for (uint64_t size = LIMIT_CONTROL_BYTES - 1; size <= LIMIT_CONTROL_BYTES + 1; size++) {
         for (int i = 0; i < 4; i++)
-            big[4 + i] = (uint8_t)((size - 8) >> (24 - 8 * i));
+            big[5 + i] = (uint8_t)((size - 9) >> (24 - 8 * i));
         check_number(span_of(big, size), size <= LIMIT_CONTROL_BYTES ? WIRE_OK : WIRE_TOO_BIG,
                      MSG_BEAT);
     }

@@ -183,6 +183,37 @@ static inline void driver_greet(struct driver *d, bool is_resumed)
     driver_attached(d);
 }
 
+/* ... where WELCOME comes so many milliseconds after HELLO. */
+static inline void driver_greet_late(struct driver *d, int64_t ms)
+{
+    bool is_resumed = driver_dial(d).as.hello.token != 0;
+    d->now_ns += ms * DRIVER_MS;
+    driver_say_welcome(d, is_resumed);
+    driver_expect_attach(d);
+    (void)driver_expect(d, MSG_READY);
+    driver_attached(d);
+}
+
+/* The answer to a BEAT of now comes so late. */
+static inline void driver_echo_late(struct driver *d, int64_t ms)
+{
+    int64_t sent_ns = d->now_ns;
+    d->now_ns += ms * DRIVER_MS;
+    driver_say(d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = sent_ns});
+}
+
+/* Up over a link with such a round trip, that is known to be long. */
+static inline void driver_up_far(struct driver *d, int64_t ms)
+{
+    uint64_t trip_ns = 0;
+    driver_init(d);
+    driver_greet_late(d, ms);
+    while (trip_ns == 0) {
+        driver_echo_late(d, ms);
+        trip_ns = driver_expect(d, MSG_BEAT).as.beat.trip_ns;
+    }
+}
+
 static inline void driver_up(struct driver *d)
 {
     driver_init(d);

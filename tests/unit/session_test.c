@@ -183,6 +183,52 @@ Test(session, beats_every_heartbeat)
     driver_fini(&d);
 }
 
+/* Whether the answer makes it send another BEAT at once, and the trip that this one tells. */
+static bool answer_late(int64_t ms, uint64_t *trip_ns)
+{
+    driver_echo_late(&d, ms);
+    struct msg next = driver_hear(&d);
+    if (next.type != MSG_NONE)
+        cr_assert_eq(next.type, MSG_BEAT);
+    *trip_ns = next.as.beat.trip_ns;
+    return next.type == MSG_BEAT;
+}
+
+Test(session, asks_again_until_it_knows_whether_its_link_is_long)
+{
+    uint64_t trip_ns;
+    driver_init(&d);
+    driver_greet_late(&d, 20);
+    for (int i = 1; i < 15; i++) {
+        cr_assert(answer_late(20, &trip_ns));
+        cr_assert_eq(trip_ns, 0, "it is not known after %d answers", i);
+    }
+    cr_assert(answer_late(20, &trip_ns), "the broker learns of it");
+    cr_assert_eq(trip_ns, 20 * DRIVER_MS);
+    cr_assert(!answer_late(20, &trip_ns), "it is known");
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.trip_ns, 20 * DRIVER_MS);
+    cr_assert(answer_late(0, &trip_ns), "and is known better");
+    cr_assert_eq(trip_ns, 0);
+    driver_break_link(&d);
+    driver_greet_late(&d, 20);
+    cr_assert(answer_late(20, &trip_ns), "another connection may be another link");
+    driver_fini(&d);
+}
+
+Test(session, asks_no_more_after_a_quick_answer)
+{
+    uint64_t trip_ns;
+    driver_init(&d);
+    driver_greet_late(&d, 20);
+    cr_assert(answer_late(20, &trip_ns));
+    cr_assert(!answer_late(0, &trip_ns));
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.trip_ns, 0);
+    cr_assert(!answer_late(200, &trip_ns));
+    driver_fini(&d);
+}
+
 /* The broker says nothing, up to the deadline at which two beats are over. */
 static void miss_beats(void)
 {

@@ -102,7 +102,6 @@ static void welcome(struct core *core, struct session *session, const struct msg
         msg->run_incarnations = session->incarnation - session->party->first + 1;
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
-    session->welcomed_ns = core_clock(core);
     session->trip_ns = 0;
     session_arm(core, session);
 }
@@ -552,23 +551,9 @@ static void hear_place(struct core *core, struct session *session, const struct 
         session_locate(core, session, msg->host, msg->pid);
 }
 
-/* All windows of the session begin with what its link carries. */
-static void know_trip(const struct core *core, struct session *session)
-{
-    if (session->trip_ns > 0)
-        return; /* a second READY */
-    session->trip_ns = core_clock(core) - session->welcomed_ns;
-    if (session->trip_ns < 1)
-        session->trip_ns = 1;
-    flow_window_restart(&session->await_flow, session->trip_ns);
-    LIST_EACH(link, &session->subs)
-        flow_window_restart(&LIST_OWNER(link, struct sub, session_link)->flow, session->trip_ns);
-}
-
 void session_ready(struct core *core, struct session *session, const struct msg_ready *msg)
 {
     session->is_ready = true;
-    know_trip(core, session);
     if (session->party != NULL)
         hear_place(core, session, msg);
     if (session->party != NULL)

@@ -103,8 +103,20 @@ static uint64_t data_said(const struct core *core, struct session *session)
     return session->data_said;
 }
 
+/* All windows of the session follow its link, or need not. */
+static void know_trip(struct session *session, int64_t trip_ns)
+{
+    if (trip_ns == session->trip_ns)
+        return;
+    session->trip_ns = trip_ns;
+    flow_window_learn(&session->await_flow, trip_ns);
+    LIST_EACH(link, &session->subs)
+        flow_window_learn(&LIST_OWNER(link, struct sub, session_link)->flow, trip_ns);
+}
+
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
 {
+    know_trip(session, (int64_t)beat->trip_ns);
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);
     msg->as.echo.sent_ns = beat->sent_ns;
     msg->as.echo.broker_ns = core->now_ns;

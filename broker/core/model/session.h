@@ -123,12 +123,11 @@ struct session {
     bool is_at_barrier;
     int64_t barrier_ns; /* since when it is there; core_clock() */
     struct blocked blocked;
-    int64_t heard_ns;    /* last sign of life; core_clock() */
-    int64_t welcomed_ns; /* when WELCOME was sent */
-    int64_t trip_ns;     /* from WELCOME to READY: the round trip of its link; 0: not known */
-    int64_t closed_ns;   /* when the connection closed */
-    int64_t suspect_ns;  /* since when it is suspect */
-    int64_t beat_ns;     /* heartbeat, lost_after, grace: as its HELLO says */
+    int64_t heard_ns;   /* last sign of life; core_clock() */
+    int64_t trip_ns;    /* the round trip of its link, as BEAT says; 0: it is short */
+    int64_t closed_ns;  /* when the connection closed */
+    int64_t suspect_ns; /* since when it is suspect */
+    int64_t beat_ns;    /* heartbeat, lost_after, grace: as its HELLO says */
     int64_t lost_after_ns;
     int64_t grace_ns;
     int64_t returned_ns;      /* when the broker came back that had been away; see

@@ -162,13 +162,14 @@ void lead_measure(struct core *core, struct topic *topic)
     lead->is_for_group = false;
     LIST_EACH(link, &topic->routes) {
         const struct sub *sub = LIST_OWNER(link, struct route, topic_link)->sub;
-        if (sub_holds(sub) && !sub->flow.is_near && sub->flow.trip_ns > most_ns)
+        if (sub_holds(sub) && sub->flow.is_far && sub->flow.trip_ns > most_ns)
             most_ns = sub->flow.trip_ns;
         lead->is_for_group = lead->is_for_group || (sub_holds(sub) && sub_is_place(sub));
     }
-    if (lead->writer_ns == 0 && topic->writer->session != NULL)
-        lead->writer_ns = topic->writer->session->trip_ns;
-    int64_t trip_ns = lead->writer_ns + most_ns;
+    int64_t writer_ns = topic->writer->session != NULL ? topic->writer->session->trip_ns : 0;
+    if (writer_ns > 0 && lead->writer_ns > 0)
+        writer_ns = lead->writer_ns;
+    int64_t trip_ns = writer_ns + most_ns;
     flow_window_set_trip(&lead->flow, trip_ns);
     lead->measure_ns = core_clock(core) + (trip_ns < LEAD_MEASURE_LEAST_NS  ? LEAD_MEASURE_LEAST_NS
                                            : trip_ns > LEAD_MEASURE_MOST_NS ? LEAD_MEASURE_MOST_NS

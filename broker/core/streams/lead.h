@@ -8,10 +8,10 @@
 void lead_init(struct core *core, struct topic *topic);
 void lead_forget(struct topic *topic);
 
-/* Whether the links of its writer and readers have a round trip that counts. */
+/* Whether the link of its writer or of a reader is long. */
 static inline bool lead_is_far(const struct topic *topic)
 {
-    return topic->lead.flow.trip_ns >= FLOW_NEAR_NS;
+    return topic->lead.flow.is_far;
 }
 
 /* The largest window: as on this machine, and what the links carry beyond that. */
