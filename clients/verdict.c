@@ -273,20 +273,35 @@ static enum bus_err ask(struct verdict *verdict, struct bus_admin *admin, bool i
     return err;
 }
 
+/* Why the broker has no report: it has no such job.  BUS_OK: it has the job by now. */
+static enum bus_err find_job(const struct verdict *verdict, struct bus_admin *admin,
+                             struct bus_error **reterr)
+{
+    struct bus_job *job = NULL;
+    enum bus_err err = bus_admin_job_get(admin, NULL, cli_open_ms(&verdict->cli), &job, reterr);
+    bus_job_free(&job);
+    return err;
+}
+
 /* The report; --final asks until it cannot change any more. */
 static enum bus_err find(struct verdict *verdict, struct bus_admin *admin,
                          struct bus_error **reterr)
 {
     for (;;) {
         enum bus_err err = ask(verdict, admin, verdict->is_final, reterr);
+        const struct bus_report_summary *summary =
+            err == BUS_OK ? bus_report_summary(verdict->report) : NULL;
+        bool is_unknown = summary != NULL && summary->outlook == BUS_OUTLOOK_UNKNOWN;
+        if (is_unknown) {
+            err = find_job(verdict, admin, reterr);
+        }
         if (err != BUS_OK) {
             return err;
         }
-        const struct bus_report_summary *summary = bus_report_summary(verdict->report);
         bool is_open =
             summary->outlook == BUS_OUTLOOK_GOES_ON ||
             (summary->outlook == BUS_OUTLOOK_FAILED && summary->state == BUS_REPORT_PROVISIONAL);
-        if (!verdict->is_final || !is_open) {
+        if (!is_unknown && (!verdict->is_final || !is_open)) {
             return BUS_OK;
         }
     }
@@ -294,19 +309,12 @@ static enum bus_err find(struct verdict *verdict, struct bus_admin *admin,
 
 static int show(struct verdict *verdict)
 {
-    static const int exits[] = {[BUS_OUTLOOK_UNKNOWN] = CLI_FAILED,
-                                [BUS_OUTLOOK_GOES_ON] = VERDICT_GOES_ON,
+    static const int exits[] = {[BUS_OUTLOOK_GOES_ON] = VERDICT_GOES_ON,
                                 [BUS_OUTLOOK_ENDED_WELL] = CLI_OK,
                                 [BUS_OUTLOOK_FAILED] = VERDICT_FAILED};
     const struct cli *cli = &verdict->cli;
     enum bus_outlook outlook = bus_report_summary(verdict->report)->outlook;
     int result = exits[outlook];
-    if (outlook == BUS_OUTLOOK_UNKNOWN) {
-        const char *job = cli->job != NULL ? cli->job : getenv("ERRBUS_JOB");
-        fprintf(stderr, "%s: the broker has no job '%.250s' (errbus status lists its jobs)\n",
-                cli->program, job != NULL && job[0] != '\0' ? job : "default");
-        return result;
-    }
     if (cli->is_json) {
         print_json(verdict->report);
     } else if (outlook != BUS_OUTLOOK_FAILED) {
@@ -350,7 +358,7 @@ int verdict_main(int argc, char **argv)
                                       .prints_lines = true,
                                       .is_observer = true,
                                       .exits = ",\n             0 the job ended well, 3 it "
-                                               "failed, 8 it goes on, 1 there is no such job",
+                                               "failed, 8 it goes on, 2 there is no such job",
                                       .operands = "",
                                       .summary = "Shows why a job failed: the root cause, the "
                                                  "reason for it, and what followed from it."}};

@@ -800,8 +800,8 @@ Test(verdict, that_is_none_says_whether_the_job_goes_on_ended_or_is_not_known)
     struct bus *bob = must_open("bob");
     expect_outlook("default", NULL, 8, "no verdict: job default goes on (2 running)\n", "");
     expect_outlook("default", "--json", 8, "{\"state\":\"running\",", "");
-    expect_outlook("defalut", NULL, 1, "", "the broker has no job 'defalut'");
-    expect_outlook("defalut", "--final", 1, "", "the broker has no job 'defalut'");
+    expect_outlook("defalut", NULL, 2, "", "there is no job defalut; the jobs are default");
+    expect_outlook("defalut", "--final", 2, "", "there is no job defalut; the jobs are default");
     expect_code(bus_complete(alice, SOON_MS), BUS_OK);
     expect_code(bus_close(&alice, SOON_MS), BUS_OK);
     expect_code(bus_close(&bob, SOON_MS), BUS_OK);
