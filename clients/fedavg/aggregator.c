@@ -28,6 +28,7 @@ struct aggregator {
 /* The answers to one message that every silo owes. */
 struct harvest {
     int64_t within_ms; /* the longest wait for all of them */
+    bool is_cut_short; /* the wait ended before: too few silos are left */
     struct bus_want wants[SILOS_MAX];
     char topics[SILOS_MAX][BUS_NAME_BYTES_MAX + 1];
     const double *numbers[SILOS_MAX]; /* of the silos whose message is valid; in wants */
@@ -52,6 +53,10 @@ static void sort_out(const struct aggregator *aggregator, struct harvest *harves
         const char *silo = aggregator->silos[i];
         if (want->msg != NULL) {
             want->error = promise_examine(want->msg, silo, count);
+        } else if (want->error == NULL && harvest->is_cut_short) {
+            want->error =
+                bus_error_new("fedavg.not_awaited", NULL,
+                              "%s had sent nothing yet when too few silos were left", silo);
         } else if (want->error == NULL) {
             want->error = bus_error_new("fedavg.too_slow", NULL, "%s sent nothing in %.1f s", silo,
                                         (double)harvest->within_ms / 1000);
@@ -95,6 +100,7 @@ static bool collect(const struct aggregator *aggregator, struct harvest *harvest
         return false;
     }
     bus_error_unref(&error);
+    harvest->is_cut_short = err == BUS_EFAILED;
 
     if (strcmp(name, "weights") == 0) {
         snprintf(what, sizeof what, "round %llu", (unsigned long long)seq);

@@ -168,6 +168,25 @@ Test(fedavg, fails_for_all_when_too_few_are_left)
     fini_run(&run);
 }
 
+/* The silo that nobody waits for any longer was not too slow: it had its time still. */
+Test(fedavg, says_which_silos_it_did_not_wait_for)
+{
+    struct run run;
+    const struct bus_error *none = NULL;
+    start_aggregator(&run, "3");
+    struct bus *silo = must_open("silo-2");
+    struct bus_slot *moments = must_reserve(silo, "moments");
+    bus_slot_fail(&moments, none);
+    expect_exit(&run.aggregator, 3);
+    expect_said(&run.aggregator, "moments lacks silo-2: application: errbus.abandoned");
+    expect_said(&run.aggregator,
+                "moments lacks silo-1: application: fedavg.not_awaited: silo-1 had sent "
+                "nothing yet when too few silos were left");
+    cr_expect_null(strstr(process_said(&run.aggregator), "too_slow"));
+    must_close(&silo);
+    process_fini(&run.aggregator);
+}
+
 /* A run in which nobody fails ends, and its aggregator said what is in said; or that is said now,
  * if said is empty. */
 static void expect_learnt(struct run *run, char *said, size_t said_bytes)
