@@ -121,7 +121,7 @@ int channel_address(struct channel *channel, uint32_t routing)
 /* ROUTER takes the rest of a message whose address it took. */
 void channel_send(struct channel *channel, const uint8_t *head, zmq_msg_t *part)
 {
-    if (channel->lane == LANE_DATA)
+    if (channel->lane == LANE_DATA && head != NULL)
         must(send_bytes(channel->socket, head, DELIVERY_HEADER_BYTES) >= 0);
     must(send_msg(channel->socket, part, 0) >= 0);
 }

@@ -38,8 +38,8 @@ void channel_close(struct channel *channel);
 /* Addresses a connection by its routing number: the next channel_send() goes to it.  0, or
  * EHOSTUNREACH: it is gone; EAGAIN: it does not read. */
 int channel_address(struct channel *channel, uint32_t routing);
-/* Sends a part to the connection that was addressed, on the data channel behind its head.  The
- * caller closes part. */
+/* Sends a part to the connection that was addressed, on the data channel behind its head.  head
+ * NULL: alone there, too.  The caller closes part. */
 void channel_send(struct channel *channel, const uint8_t *head, zmq_msg_t *part);
 
 #endif

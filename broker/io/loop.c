@@ -16,6 +16,7 @@
 #include "broker/io/descriptors.h"
 #include "broker/io/persistence.h"
 #include "broker/io/log.h"
+#include "broker/io/misdirected.h"
 #include "broker/io/waiting_batches.h"
 #include "broker/io/peers.h"
 #include "broker/io/received.h"
@@ -344,6 +345,17 @@ static void recall(struct loop *loop)
         loop->peers.items[i].is_mute |= loop->peers.items[i].is_put_off;
 }
 
+/* A client that greets here has the endpoint of the wrong channel.  It waits for an answer where it
+ * greeted. */
+static void answer_misdirected(struct loop *loop, conn_id conn, struct span said)
+{
+    struct buffer *answer =
+        misdirected_answer(said, loop_data_endpoint(loop), loop_control_endpoint(loop));
+    if (answer != NULL)
+        send_out(loop, LANE_DATA, conn, NULL, answer);
+    buffer_unref(&answer);
+}
+
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
 {
     struct core_port_now now = clock_now(&loop->clock);
@@ -356,6 +368,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
         if (!put_off(loop, peer, said))
             core_port_control_in(loop->port, now, peer->conn, said);
     } else {
+        answer_misdirected(loop, peer->conn, span_of(zmq_msg_data(part), zmq_msg_size(part)));
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
             core_port_violation(loop->port, now, peer->conn, "the broker is short of memory");

@@ -249,9 +249,12 @@ void greeting_refused_in(struct session *session, const struct msg_refused *refu
         return;
     }
     session->is_hello_sent = false; /* the broker made no session of it */
-    /* ERROR_TYPE_JOB_ENDING: the attempt is just ending, and another may follow. */
-    bool is_passing = (session->is_welcome && refused->code == CODE_EFULL) ||
-                      span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
+    /* ERROR_TYPE_JOB_ENDING: the attempt is just ending, and another may follow.
+     * ERROR_TYPE_WRONG_CHANNEL, once a broker welcomed this session: another endpoint is right. */
+    bool is_passing =
+        (session->is_welcome && (refused->code == CODE_EFULL ||
+                                 span_equal(refused->type, span_text(ERROR_TYPE_WRONG_CHANNEL)))) ||
+        span_equal(refused->type, span_text(ERROR_TYPE_JOB_ENDING));
     if (is_name_held_by_us(session, refused) || is_passing) {
         session_lose_link(session);
         return;

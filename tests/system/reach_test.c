@@ -179,6 +179,32 @@ Test(reach, the_data_channel_is_where_the_user_says, .init = open_without_data,
     }
 }
 
+/* ---- the endpoint of the data channel in place of the other ---------------------------------- */
+
+Test(reach, the_data_channel_that_is_taken_for_control_says_so_at_once, .init = stage_open,
+     .fini = stage_close)
+{
+    static const char *const commands[][6] = {
+        {"pub", "-p", "alice", "w", "x"}, {"status"}, {"sub", "+/w"}, {"tap"}};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        struct process process;
+        int64_t start_ms = test_now_ms();
+        start(&process, stage.data, commands[i]);
+        cr_expect_eq(process_wait(&process, SOON_MS), 2, "%s", commands[i][0]);
+        cr_expect_lt(test_now_ms() - start_ms, TWO_TRIES_MS);
+        expect_complaint(&process, "this is the data channel of a broker");
+        expect_complaint(&process, stage.control);
+        process_fini(&process);
+    }
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    expect_code(bus_open(stage.data, NULL, BUS_FOREVER, &bus, &error), BUS_EINVAL);
+    cr_expect_str_eq(bus_error_type(error), "errbus.wrong_channel");
+    bus_error_unref(&error);
+    bus = must_open("alice"); /* nobody else notices */
+    must_close(&bus);
+}
+
 /* ---- a signal ends every subcommand in one way ----------------------------------------------- */
 
 static const char *const subcommands[] = {

@@ -518,7 +518,7 @@ Test(session, ends_when_the_first_greeting_is_refused)
     } rows[] = {
         {CODE_EDENIED, ERROR_TYPE_NAME_TAKEN}, {CODE_EPROTO, ERROR_TYPE_VERSION},
         {CODE_EFULL, ERROR_TYPE_FULL},         {CODE_EDENIED, ERROR_TYPE_NOT_AUTHORISED},
-        {CODE_EINVAL, ERROR_TYPE_NAME},
+        {CODE_EINVAL, ERROR_TYPE_NAME},        {CODE_EINVAL, ERROR_TYPE_WRONG_CHANNEL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         driver_init(&d);
@@ -548,17 +548,28 @@ Test(session, ends_when_resuming_is_refused)
     }
 }
 
-Test(session, tries_again_when_resuming_meets_a_full_broker)
+static void expect_another_try(enum wire_code code, const char *type)
 {
     driver_up(&d);
     driver_break_link(&d);
     (void)session_action(d.session);
     (void)driver_expect(&d, MSG_HELLO);
-    refuse(CODE_EFULL, ERROR_TYPE_FULL);
+    refuse(code, type);
     cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
     tick(20);
     driver_greet(&d, true);
     driver_fini(&d);
+}
+
+Test(session, tries_again_when_resuming_meets_a_full_broker)
+{
+    expect_another_try(CODE_EFULL, ERROR_TYPE_FULL);
+}
+
+/* Of several endpoints one is wrong. */
+Test(session, tries_again_when_resuming_meets_a_data_channel)
+{
+    expect_another_try(CODE_EINVAL, ERROR_TYPE_WRONG_CHANNEL);
 }
 
 /* So the broker knows a greeting whose first answer was slow; with a token it needs no more. */
