@@ -1,25 +1,39 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
-# usage: first_hour.sh BUILD CMAKE CC
+# usage: first_hour.sh BUILD CMAKE CC [ITEM...]
 # What a newcomer meets in the first hour, as a transcript: the installed tree, a shell, and the
 # coreutils, and nothing else. Each command must end in time, with the status that its page says, and
-# say the words that help. newcomer.c is the newcomer's own program: it forgets checks and
-# bus_close(). What other C programs meet is in examples.sh, the sessions of README.md in readme.sh.
+# say the words that help. newcomer.c has the newcomer's own programs.
+#
+# There is a function item_ITEM for each thing that is met. Each has an empty home and a broker of its
+# own, and so runs alone too. Without ITEM all of them run, in the order of this file.
+#
+# Four things need the source tree, and are shown elsewhere: how ./quickstart counts the tests that
+# were skipped, and how little it builds, by install/quickstart.sh; that the proof runs as root in a
+# chroot, and notices a lost value for no other reason, by prove/short; that a line is one write(2), by
+# system/cli. What other C programs meet is in examples.sh, the sessions of README.md in readme.sh.
 set -eu
+[ $# -ge 3 ] || {
+    sed -n 's/^# usage: //p' "$0" >&2
+    exit 2
+}
 build=$1
 cmake=$2
 cc=$3
+shift 3
+here=$(cd "$(dirname "$0")" && pwd)
+all=$(sed -n 's/^item_\([a-z_]*\)() {$/\1/p' "$here/first_hour.sh" | tr '\n' ' ')
 work=$(mktemp -d)
 broker=
 pids=
 
 # shellcheck source=tests/install/processes.sh
-. "$(dirname "$0")/processes.sh"
+. "$here/processes.sh"
 # shellcheck disable=SC2086 # several words
 trap 'stop $pids $broker; rm -rf "$work"' EXIT
 
 die() {
-    echo "first_hour: $*" >&2
+    echo "first_hour: ${item:-before the first item}: $*" >&2
     exit 1
 }
 
@@ -27,31 +41,24 @@ die() {
 tree=$work/tree
 "$cmake" --install "$build" --prefix "$tree" >"$work/install.log" 2>&1 || die "cannot install"
 lib=$(dirname "$(find "$tree" -name libbus.so)")
-source=$(dirname "$0")/newcomer.c
+mkdir "$work/bin" "$work/own" "$work/home"
 # shellcheck disable=SC2046 # several words
-"$cc" -std=gnu11 -Wall -Wextra -Wpedantic -Werror "$source" -o "$work/newcomer" \
+"$cc" -std=gnu11 -Wall -Wextra -Wpedantic -Werror "$here/newcomer.c" -o "$work/own/newcomer" \
     $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs libbus) "-Wl,-rpath,$lib" ||
     die "newcomer.c does not compile"
 # shellcheck disable=SC2046 # several words
-"$cc" -static -std=gnu11 "$source" -o "$work/newcomer_static" \
+"$cc" -static -std=gnu11 "$here/newcomer.c" -o "$work/own/newcomer_static" \
     $(PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --static --libs libbus) 2>"$work/cc.log" ||
     die "newcomer.c is not linked static: $(cat "$work/cc.log")" # ld warns of libzmq
-mkdir "$work/bin" "$work/home"
-for tool in sh cat cp cut date du env head mkdir mktemp rm seq sleep \
-    tail timeout tr true wc; do
+for tool in sh cat cp cut date du env head ls mkdir mktemp rm seq sleep \
+    tail timeout touch tr true wc; do
     ln -s "$(command -v "$tool")" "$work/bin/$tool"
 done
-unset ERRBUS_PARTY ERRBUS_JOB ERRBUS_SERVER LD_LIBRARY_PATH STATE_DIRECTORY XDG_STATE_HOME
-PATH=$tree/bin:$work/bin
-HOME=$work/home
+unset ERRBUS_PARTY ERRBUS_JOB ERRBUS_SERVER ERRBUS_RUN ERRBUS_DISCLOSURE LD_LIBRARY_PATH \
+    STATE_DIRECTORY XDG_STATE_HOME NO_COLOR
+PATH=$tree/bin:$work/own:$work/bin
 TMPDIR=$work
-export PATH HOME TMPDIR
-cd "$HOME"
-
-# meets TITLE: what comes next, in the transcript.
-meets() {
-    printf '\n==== %s\n' "$*"
-}
+export PATH TMPDIR
 
 # says STATUS TEXT... -- COMMAND...: the command ends in time, with STATUS; what it prints, on both
 # outputs, has each TEXT. Before a text, '!' means that it must not be there, and that something is.
@@ -128,17 +135,29 @@ appears() {
     done
 }
 
+# joined JOB PARTY: waits until it runs.
+joined() {
+    tries=0
+    until timeout 20 errbus status -j "$1" >"$work/joined" 2>&1 &&
+        case $(cat "$work/joined") in *"$2/1"*running*) ;; *) false ;; esac do
+        tries=$((tries + 1))
+        [ "$tries" -le 100 ] || die "$2 does not join $1"
+        sleep 0.1
+    done
+}
+
 # runs_broker WORD...: a broker whose control endpoint is in ERRBUS_SERVER.
 runs_broker() {
-    : >"$work/errbusd.log"
-    errbusd --control "${control:-tcp://127.0.0.1:*}" --data 'tcp://127.0.0.1:*' "$@" \
-        >"$work/errbusd.log" 2>&1 &
+    log=$work/errbusd.log
+    : >"$log"
+    errbusd --control "${control:-tcp://127.0.0.1:*}" --data 'tcp://127.0.0.1:*' "$@" >"$log" 2>&1 &
     broker=$!
-    appears 'errbusd ready control=' "$work/errbusd.log"
-    ready=$(tail -n 1 "$work/errbusd.log")
+    appears 'errbusd ready control=' "$log"
+    ready=$(tail -n 1 "$log")
     ERRBUS_SERVER=${ready#*control=}
     ERRBUS_SERVER=${ERRBUS_SERVER%% *}
     control=$ERRBUS_SERVER
+    host_port=${control#tcp://}
     export ERRBUS_SERVER
 }
 stops_broker() {
@@ -148,238 +167,406 @@ stops_broker() {
 }
 
 # ---- before there is a broker -------------------------------------------------------------------------
-control=
-runs_broker --journal none
-stops_broker # its port is nobody's now
-host_port=${ERRBUS_SERVER#tcp://}
+item_the_first_words() {
+    says 2 'usage: errbus SUBCOMMAND' 'publish values' -- errbus
+    says 0 'errbus 0.' -- errbus --version
+    says 0 'usage: errbus pub' '--reserve-only' '--file' -- errbus help pub
+    says 2 "did you mean 'status'?" -- errbus stauts
+    says 2 'did you mean --reserve-only?' -- errbus pub --resrve-only x
+    says 2 'expected a TOPIC' -- errbus pub
+}
 
-meets 'the first words: a list of subcommands, a version, help, a slip of the finger'
-says 2 'usage: errbus SUBCOMMAND' 'publish values' -- errbus
-says 0 'errbus 0.' -- errbus --version
-says 0 'usage: errbus pub' '--reserve-only' '--file' -- errbus help pub
-says 2 "did you mean 'status'?" -- errbus stauts
-says 2 'did you mean --reserve-only?' -- errbus pub --resrve-only x
-says 2 'expected a TOPIC' -- errbus pub
+# Questions fail at once, and parties say what they wait for.
+item_no_broker() {
+    runs_broker --journal none
+    stops_broker # its port is nobody's now
+    for question in status errors verdict why 'job show' 'dead list g'; do
+        # shellcheck disable=SC2086 # several words
+        within 4 5 "$host_port" 'no broker in reach' 'is errbusd running?' -- errbus $question
+    done
+    for command in 'pub -p alice grads x' 'sub #' 'request q 1' 'run -p alice -- true'; do
+        # shellcheck disable=SC2086 # several words
+        within 4 5 "waiting for a broker at" "$host_port" -- errbus ${command%% *} -W 1.5 ${command#* }
+    done
+    within 4 5 'name-of-nobody.invalid does not resolve' -- errbus status -s name-of-nobody.invalid:7370
+    runs_broker --journal none # host:port is taken without tcp://
+    says 0 -- errbus pub -s "$host_port" -p alice grads 'gradients of round 0'
+    prints 'gradients of round 0' errbus sub -s "$host_port" -C 1 alice/grads
+}
 
-meets 'no broker: questions fail at once, parties say what they wait for'
-for question in status errors verdict 'dead list g'; do
-    # shellcheck disable=SC2086 # several words
-    within 4 5 "$host_port" 'no broker in reach' -- errbus $question
-done
-within 4 5 "waiting for a broker at" "$host_port" -- errbus pub -W 1.5 -p alice grads x
-within 4 5 "waiting for a broker at" "$host_port" -- errbus sub -W 1.5 '#'
-within 4 5 'name-of-nobody.invalid does not resolve' -- errbus status -s name-of-nobody.invalid:7370
+item_an_empty_journal() {
+    runs_broker --journal "$HOME/journal"
+    [ "$(du -sk "$HOME/journal" | cut -f 1)" -le 1024 ] || die 'an empty journal takes over 1 MiB'
+    says 1 'it is in use by another process' -- errbusd --journal "$HOME/second" \
+        --control "$ERRBUS_SERVER" --data 'tcp://127.0.0.1:*'
+    [ ! -e "$HOME/second" ] || die 'a broker that does not start leaves a journal'
+}
 
-meets 'a broker, and host:port without tcp://'
-runs_broker --journal "$HOME/journal" --topic-keep 4096
-[ "$(du -sk "$HOME/journal" | cut -f 1)" -le 1024 ] || die 'an empty journal takes over 1 MiB'
-says 0 -- errbus pub -s "$host_port" -p alice grads 'gradients of round 0'
-prints 'gradients of round 0' errbus sub -s "$host_port" -C 1 alice/grads
+item_a_configuration_that_is_only_looked_at() {
+    printf 'control = tcp://*:7370\nlingre = 1h\n' >bad.conf
+    says 2 'bad.conf:2: ' 'lingre' -- errbusd --check-config --config bad.conf
+    says 0 'linger = 10min' 'topic-keep' -- errbusd --check-config
+    printf 'linger = 1h\0\n' >nul.conf
+    says 2 'nul.conf:1: a NUL byte' -- errbusd --config nul.conf
+}
 
-meets 'a second broker on the same port: refused, and it leaves nothing'
-says 1 'it is in use by another process' -- errbusd --journal "$HOME/second" \
-    --control "$ERRBUS_SERVER" --data 'tcp://127.0.0.1:*'
-[ ! -e "$HOME/second" ] || die 'a broker that does not start leaves a journal'
+item_others_can_reach_the_broker() {
+    says 2 'can be reached from other machines' '--access FILE' '--open' -- errbusd --journal none \
+        --control 'tcp://*:*' --data 'tcp://*:*'
+    says 124 'warning: ' 'can be reached from beyond this machine' -- timeout 1 \
+        errbusd --open --journal none --control 'tcp://*:*' --data 'tcp://*:*'
+}
 
-meets 'whole values, as they are'
-printf 'one\ntwo\n' >value
-says 0 -- errbus pub -p alice whole --file value
-errbus pub -p alice whole - <value
-errbus sub --raw -C 2 alice/whole >both
-[ "$(wc -c <both)" -eq 16 ] || die "sub --raw: $(wc -c <both) bytes, not 16"
-says 1 'no-such-file: No such file' -- errbus pub -p alice whole --file no-such-file
+# It says what it is, where it listens, what it restored, and why it ends.
+item_the_log() {
+    runs_broker --journal "$HOME/journal"
+    says 0 -- errbus pub -p alice grads x
+    stops_broker
+    says 0 "$(errbus --version | cut -d ' ' -f 2)" "${ERRBUS_SERVER}" "$HOME/journal: new" 'SIGTERM' \
+        -- cat "$log"
+    runs_broker --journal "$HOME/journal"
+    says 0 "$HOME/journal: restored" 'values: 1 of' -- cat "$log"
+}
 
-meets 'Alice of README.md, played from the shell'
-says 0 'reserved alice/rounds 7' -- errbus pub -p alice rounds --reserve-only --seq 7 --hold 0.1
-says 3 'alice/rounds 7 failed' 'party_left' -- errbus sub -C 1 --from 7 alice/rounds
-says 0 -- errbus pub -p alice rounds --seq 8 'round 8'
-says 0 'round 8' -- errbus sub -C 1 --from 8 alice/rounds
+# ---- values -------------------------------------------------------------------------------------------
+item_whole_values() {
+    runs_broker --journal none
+    printf 'one\ntwo\n' >value
+    says 0 -- errbus pub -p alice whole --file value
+    errbus pub -p alice whole - <value
+    errbus sub --raw -C 2 alice/whole >both
+    [ "$(wc -c <both)" -eq 16 ] || die "sub --raw: $(wc -c <both) bytes, not 16"
+    says 1 'no-such-file: No such file' -- errbus pub -p alice whole --file no-such-file
+}
 
-meets 'a topic of another party is denied'
-says 6 "belongs to another party" 'alice' -- errbus pub -p alice bob/x y
+item_a_value_that_is_too_large() {
+    runs_broker --journal none --value-bytes 1000
+    head -c 1001 /dev/zero >value
+    says 1 'a value of 1001 bytes' 'the limit is 1000' -- errbus pub -p alice whole --file value
+}
 
-meets 'a topic of one level: what was meant'
-says 2 "did you mean '+/hello'?" -- errbus sub hello
-says 0 'alice/' '!hello/0' -- errbus status --all
+item_alice_of_the_first_page() {
+    runs_broker --journal none
+    says 0 'reserved alice/rounds 7' -- errbus pub -p alice rounds --reserve-only --seq 7 --hold 0.1
+    says 3 'alice/rounds 7 failed' 'party_left' -- errbus sub -C 1 --from 7 alice/rounds
+    says 0 -- errbus pub -p alice rounds --seq 8 'round 8'
+    says 0 'round 8' -- errbus sub -C 1 --from 8 alice/rounds
+}
 
-meets 'a party whose name is misspelt: said after a second'
-within 6 4 "no party named 'alicf' has ever joined" "did you mean 'alice'?" \
-    -- errbus sub -W 3 -C 1 alicf/grads
+item_a_topic_of_another_party() {
+    runs_broker --journal none
+    says 6 'belongs to another party' 'alice' -- errbus pub -p alice bob/x y
+    says 0 'bus_publish: permission denied' 'a topic of another party' -- env ERRBUS_PARTY=alice newcomer wrong
+    says 0 '!bob/x' -- errbus status --all
+}
 
-meets 'processes that share a terminal: lines are whole'
-: >"$work/terminal"
-for n in 1 2 3 4; do
-    timeout -k 5 20 errbus sub -p "reader-$n" -C 1 --from 7 alice/rounds 2>>"$work/terminal" &
-    pids="$pids $!"
-    readers="${readers-} $!"
-done
-for reader in $readers; do
-    got=0
-    wait "$reader" || got=$?
-    [ "$got" -eq 3 ] || die "a reader of a failed slot ends with $got, not 3"
-done
-pids=
-count=0
-while IFS= read -r line; do
-    case $line in
-    *'errbus sub: '*'errbus sub: '*) die "two lines are one: $line" ;;
-    'errbus sub: alice/rounds 7 failed') count=$((count + 1)) ;;
-    'errbus sub: alice'*) ;;
-    *) die "a line is not whole: $line" ;;
-    esac
-done <"$work/terminal"
-[ "$count" -eq 4 ] || die "$count of 4 readers print the failed slot"
+item_a_topic_of_one_level() {
+    runs_broker --journal none
+    says 0 -- errbus pub hello world
+    says 2 "topics are PARTY/NAME; did you mean '+/hello'?" -- errbus sub hello
+    says 0 '/1' '!hello/0' -- errbus status --all
+}
 
-meets 'a program of the own that exits without a word to the bus'
-says 3 -- env ERRBUS_JOB=own ERRBUS_PARTY=dora "$work/newcomer" exit
-says 3 'dora: application app.disk_full: no space left' -- errbus sub -j own -C 1 dora/grads
-says 4 -- env ERRBUS_JOB=own ERRBUS_PARTY=ed "$work/newcomer" handler
-says 3 'ed: application app.disk_full: no space left' -- errbus sub -j own -C 1 ed/grads
+item_a_misspelt_party() {
+    runs_broker --journal none
+    says 0 -- errbus pub -p alice grads x
+    within 6 4 "no party named 'alicf' has ever joined" "did you mean 'alice'?" \
+        -- errbus sub -W 3 -C 1 alicf/grads
+    says 0 'bus_await: timed out' "bus_notice: success: no party named 'alicf' has ever joined" \
+        -- env ERRBUS_PARTY=bob newcomer misspell
+}
 
-meets 'a program of the own that forgets its checks, shared and static'
-prints 'all is refused' env ERRBUS_JOB=null "$work/newcomer" null
-prints 'all is refused' env ERRBUS_JOB=null "$work/newcomer_static" null
+item_values_that_are_gone() {
+    runs_broker --journal none --topic-keep 4096
+    seq 1 2000 | errbus pub -p carol much
+    says 0 'slots 0 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 0 carol/much
+    says 0 'slots 1 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 1 carol/much
+    says 0 '!gone' -- errbus sub -C 1 --from oldest carol/much
+}
 
-meets 'a program that says why, and takes longer to end than its victim'
-says 1 -- errbus run -j late -p w -n 2 --grace 1 -- sh -c '
-    if [ "$RANK" -eq 0 ]; then
-        trap "sleep 0.5; exit 1" TERM
-        printf "{\"message\":{\"message\":\"out of paper\"}}" >"$ERRBUS_ERROR_FILE"
-        : >../said
-        sleep 1
-        exit 1
-    fi
-    until [ -e ../said ]; do sleep 0.05; done
-    sleep 0.1
-    echo victim >&2
-    exit 1'
-says 3 'final verdict' '
+item_processes_that_share_a_terminal() {
+    runs_broker --journal none
+    says 0 -- errbus pub -p alice rounds --fail app.full:'no room'
+    : >terminal
+    readers=
+    for n in 1 2 3 4; do
+        timeout -k 5 20 errbus sub -p "reader-$n" -C 1 alice/rounds 2>>terminal &
+        readers="$readers $!"
+    done
+    pids=$readers
+    for reader in $readers; do
+        got=0
+        wait "$reader" || got=$?
+        [ "$got" -eq 3 ] || die "a reader of a failed slot ends with $got, not 3"
+    done
+    pids=
+    count=0
+    while IFS= read -r line; do
+        case $line in
+        *'errbus sub: '*'errbus sub: '*) die "two lines are one: $line" ;;
+        'errbus sub: alice/rounds 0 failed') count=$((count + 1)) ;;
+        'errbus sub: alice'*) ;;
+        *) die "a line is not whole: $line" ;;
+        esac
+    done <terminal
+    [ "$count" -eq 4 ] || die "$count of 4 readers print the failed slot"
+}
+
+# ---- a program of the own -----------------------------------------------------------------------------
+item_a_program_that_ends_without_a_word() {
+    runs_broker --journal none
+    for end in 'exit 3' 'handler 4' '_exit 3' 'abort 134'; do
+        says "${end#* }" -- env ERRBUS_JOB=own "ERRBUS_PARTY=${end% *}" newcomer "${end% *}"
+        says 3 "${end% *}: application app.disk_full: no space left" -- \
+            errbus sub -j own -C 1 "${end% *}/grads"
+    done
+}
+
+item_a_program_that_forgets_its_checks() {
+    runs_broker --journal none
+    prints 'all is refused' newcomer forget
+    prints 'all is refused' newcomer_static forget
+}
+
+item_texts_of_codes_and_reasons() {
+    runs_broker --journal none
+    says 0 "bus_publish: permission denied: alice cannot write 'bob/x'" \
+        "bus_slot_reserve: invalid argument: 'a//b' is not a topic" \
+        "bus_sub_open: invalid argument: 'hello' matches no topic" "did you mean '+/hello'" \
+        'bus_complete: invalid argument: ' 'codes: already settled, timed out' -- \
+        env ERRBUS_PARTY=alice newcomer wrong
+}
+
+item_examples() {
+    for example in first rounds workers durable; do
+        [ -s "$tree/share/doc/errbus/examples/$example.c" ] || die "$example.c is not installed"
+        [ "$(wc -l <"$tree/share/doc/errbus/examples/$example.c")" -lt 60 ] || die "$example.c is long"
+    done
+}
+
+# ---- errbus run ---------------------------------------------------------------------------------------
+item_a_program_that_is_run_twice() {
+    runs_broker --journal none
+    says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 1'
+    says 0 -- errbus run -j again -p other -- errbus pub out 'model of run 1'
+    says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 2'
+    prints 'value of run 2' errbus sub -j again -C 1 maker/out
+    says 4 '!model of run 1' -- errbus sub -j again -W 2 -C 1 other/out # it is not in this run
+    # One that is killed goes on where it was.
+    says 137 'reserved maker/out 0' -- timeout -s KILL 1 \
+        errbus pub --new-run -j again -p maker out --reserve-only
+    says 0 -- errbus run -j again -p maker -- errbus pub out 'the rest of run 3'
+    prints 'the rest of run 3' errbus sub -j again -C 1 --from 1 maker/out
+    # A cancelled job begins anew once it is over.
+    says 0 -- errbus job cancel -j again
+    tries=0
+    until timeout -k 5 20 errbus pub -j again -p maker out 'value of run 4' >cancelled 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -le 100 ] || die "a cancelled job takes nobody: $(cat cancelled)"
+        sleep 0.1
+    done
+    prints 'value of run 4' errbus sub -j again -C 1 maker/out
+}
+
+item_a_job_that_is_forgotten() {
+    runs_broker --journal none
+    says 0 -- errbus pub -j once -p alice out 'of old'
+    says 0 'forgotten: 1 parties' -- errbus job forget once
+    says 2 'there is no job once' -- errbus status -j once
+    says 0 -- errbus pub -j once -p alice out 'of now'
+    prints 'of now' errbus sub -j once -C 1 alice/out
+}
+
+item_a_program_that_fails_with_a_traceback() {
+    runs_broker --journal none
+    # shellcheck disable=SC2016 # for the shell of the program
+    program='
+        echo "Traceback (most recent call last):" >&2
+        echo "  File \"train.py\", line 12, in <module>" >&2
+        echo "    load(SECRET)" >&2
+        echo "ValueError: no such file" >&2
+        exit 9'
+    says 9 'ValueError: no such file' -- errbus run -p trainer -- sh -c "$program"
+    says 0 'trainer: application run.exit_status' 'ValueError: no such file' '!SECRET' -- errbus errors
+    says 3 'ValueError: no such file' '!SECRET' -- errbus verdict
+    says 9 -- env ERRBUS_DISCLOSURE=full errbus run -j full -p trainer -- sh -c "$program"
+    says 0 '"stacktrace":' 'SECRET' -- errbus errors -j full --json
+}
+
+item_the_cause_ends_after_its_victim() {
+    runs_broker --journal none
+    # shellcheck disable=SC2016 # for the shell of the program
+    says 1 -- errbus run -j late -p w -n 2 --grace 1 -- sh -c '
+        if [ "$RANK" -eq 0 ]; then
+            trap "sleep 0.5; exit 1" TERM
+            printf "{\"message\":{\"message\":\"out of paper\"}}" >"$ERRBUS_ERROR_FILE"
+            : >said
+            sleep 1
+            exit 1
+        fi
+        until [ -e said ]; do sleep 0.05; done
+        sleep 0.1
+        echo victim >&2
+        exit 1'
+    says 3 'final verdict' '
   w-0/1: application' 'out of paper' -- errbus verdict -f -j late
+}
 
-for job in own null late; do
-    says 0 'forgotten: ' -- errbus job forget "$job"
-done
+item_an_error_file_that_is_far_too_long() {
+    runs_broker --journal none
+    says 0 -- errbus job create -j large --min 1 --max 1 --max-restarts 2 --join-window 0.2
+    # shellcheck disable=SC2016 # for the shell of the program
+    says 1 'app.tokens: out of tokens' -- errbus run -j large -p large -- sh -c '
+        echo begun >>begun
+        { printf "{\"stacktrace\":\""
+          head -c 1200000 /dev/zero | tr "\\000" x
+          printf "\",\"type\":\"app.tokens\",\"message\":\"out of tokens\",\"code\":7,"
+          printf "\"recoverable\":false}"; } >"$ERRBUS_ERROR_FILE"
+        exit 1'
+    says 0 'app.tokens: out of tokens' '!xxxxxxxxxxxxxxxxxxxx' -- errbus errors -j large
+    says 0 '"recoverable":false' '"code":7' -- errbus errors -j large --json
+    [ "$(wc -l <begun)" -eq 1 ] || die "began $(wc -l <begun) times, though that is pointless"
+}
 
-meets 'what is gone is told'
-seq 1 2000 | errbus pub -p carol much
-says 0 'slots 0 to ' 'of carol/much are gone' -- errbus sub -C 1 --from 0 carol/much
-says 0 '!gone' -- errbus sub -C 1 --from oldest carol/much
+item_a_job_that_nobody_fills() {
+    runs_broker --journal none
+    for job in run member; do
+        says 0 -- errbus job create -j "$job" --min 2 --join-window 0.2 --join-timeout 1
+    done
+    says 3 '1 of 2 parties joined' 'errbus.too_few_joined' -- errbus run -j run -p alone -- sleep 30
+    says 0 'bus_membership_wait: ' 'bus_verdict: success: ' '1 of 2 parties joined' -- \
+        env ERRBUS_JOB=member ERRBUS_PARTY=alone newcomer member
+}
 
-meets 'a program that fails, with a traceback'
-says 3 'ValueError: no such file' 'run.exit_status' -- errbus run -p trainer -- sh -c '
-    echo "Traceback (most recent call last):" >&2
-    echo "  File \"train.py\", line 12, in <module>" >&2
-    echo "    load(SECRET)" >&2
-    echo "ValueError: no such file" >&2
-    exit 3'
-says 0 'trainer: application run.exit_status' 'ValueError: no such file' '!SECRET' -- errbus errors
+# ---- questions ----------------------------------------------------------------------------------------
+# A summary first, then columns, parties by name and number.
+item_status() {
+    runs_broker --journal "$HOME/journal"
+    for n in 10 2; do
+        starts errbus pub -p "worker-$n" out --reserve-only --hold 30
+        appears "reserved worker-$n/out 0" "$work/started"
+    done
+    timeout -s KILL 0.5 errbus pub -p dave out --reserve-only >/dev/null 2>&1 || true
+    says 3 'party dave lost' -- errbus sub -C 1 dave/out
+    says 0 ' running, ' ' lost, ' ' left; ' ' open slots; journal well' 'PARTY ' 'STATE' \
+        ' lost ' 'errbus.connection_closed' '!last sign of life' -- errbus status
+    output=$(cat "$work/output")
+    case $output in *worker-2/1*worker-10/1*) ;; *) die 'worker-10 comes before worker-2' ;; esac
+    [ "$(wc -l <"$work/output")" -le 40 ] || die 'status has more than 40 lines'
+}
 
-meets 'an error file that is far too long keeps its facts'
-says 1 'out of tokens' -- errbus run -p large -- sh -c '
-    { printf "{\"message\":{\"message\":\"out of tokens\",\"extraInfo\":{\"py_callstack\":\""
-      head -c 1200000 /dev/zero | tr "\\000" x
-      printf "\"}},\"recoverable\":false}"; } >"$ERRBUS_ERROR_FILE"
-    exit 1'
-says 0 'out of tokens' '!xxxxxxxxxxxxxxxxxxxx' -- errbus errors
+item_verdict() {
+    runs_broker --journal none
+    starts errbus sub -p eve '#'
+    joined default eve
+    says 8 'goes on (' 'running' -- errbus verdict
+    says 0 -- errbus pub -j well -p alice grads x
+    says 0 'no verdict: job well ended well (1 left)' -- errbus verdict -j well
+    says 3 -- errbus run -j bad -p alice -- sh -c 'exit 3'
+    says 3 'final verdict' 'alice/1: application run.exit_status' -- errbus verdict -j bad
+}
 
-meets 'a program that is run twice'
-says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 1'
-says 0 -- errbus run -j again -p maker -- errbus pub out 'value of run 2'
-prints 'value of run 2' errbus sub -j again -C 1 maker/out
+item_a_misspelt_job() {
+    runs_broker --journal none
+    says 0 -- errbus pub -p alice grads x
+    for question in errors status verdict why 'job show' 'job forget typo' 'job cancel'; do
+        # shellcheck disable=SC2086 # several words
+        says 2 'there is no job typo; the jobs are default' -- errbus $question -j typo
+    done
+    says 2 'cancel which job?' -- errbus job cancel
+    says 0 'alice/' '!cancelled' -- errbus status # nothing was cancelled
+}
 
-meets 'status: a summary first, columns, people before machines'
-for n in 10 2; do
-    starts errbus pub -p "worker-$n" out --reserve-only --hold 30
-    appears "reserved worker-$n/out 0" "$work/started"
-done
-timeout -s KILL 0.5 errbus pub -p dave out --reserve-only >/dev/null 2>&1 || true
-says 3 'party dave lost' -- errbus sub -C 1 dave/out
-says 0 ' running, ' ' lost, ' ' left; ' ' open slots; journal well' 'PARTY ' 'STATE' \
-    ' lost ' 'errbus.connection_closed' '!last sign of life' -- errbus status
-output=$(cat "$work/output")
-case $output in *worker-2/1*worker-10/1*) ;; *) die 'worker-10 comes before worker-2' ;; esac
-[ "$(wc -l <"$work/output")" -le 40 ] || die 'status has more than 40 lines'
+item_who_was_terminated() {
+    runs_broker --journal none
+    starts errbus sub -j doomed -p eve '#'
+    joined doomed eve
+    says 0 -- errbus job cancel -j doomed
+    got=0
+    wait "$started" || got=$?
+    case $got in 0 | 12[4-9] | 1[3-9]?) die "eve, whose job was cancelled, ended with $got" ;; esac
+    appears 'cancelled' "$work/started"
+    pids=
+    says 0 'job was cancelled' 'eve' -- errbus errors -j doomed
+    says 0 -- errbus job create -j made --min 1 --max 1
+    says 0 '!of 0' -- errbus job show -j made
+}
 
-meets 'verdict: goes on, ended well, failed, unknown'
-says 8 'goes on (' 'running' -- errbus verdict
-says 1 "no job 'typo'" -- errbus verdict -j typo
-says 0 -- errbus pub -j well -p alice grads x
-says 0 'no verdict: job well ended well (1 left)' -- errbus verdict -j well
-says 3 -- errbus run -j bad -p alice -- sh -c 'exit 3'
-says 3 'final verdict' 'alice/1: application run.exit_status' -- errbus verdict -j bad
+item_each_end_of_a_party() {
+    runs_broker --journal none
+    says 0 -- errbus pub -p alice grads 1
+    says 0 -- errbus pub -p alice grads 2
+    says 4 'alice/1 ended' 'alice/2 ended' -- errbus sub -W 1 alice/grads
+}
 
-meets 'Ctrl-C: the same for each subcommand'
-for command in 'sub #' tap 'pub w -p x --reserve-only' 'request -p y q 1' 'worker -p z g -- true' \
-    'run -p v -- sleep 30' 'status -C 99'; do
-    # shellcheck disable=SC2086 # several words
-    says 130 -- timeout --preserve-status -s INT 0.7 errbus $command
-done
+# ---- habits -------------------------------------------------------------------------------------------
+item_control_c() {
+    runs_broker --journal none
+    for command in 'sub #' tap 'pub w -p x --reserve-only' 'request -p y q 1' 'worker -p z g -- true' \
+        'run -p v -- sleep 30' 'status -C 99' 'verdict --final'; do
+        # shellcheck disable=SC2086 # several words
+        says 130 -- timeout --preserve-status -s INT 0.7 errbus $command
+    done
+}
 
-meets 'work that outlives its worker, and a reply that ends its line'
-starts errbus worker -p squarer squares -- sh -c 'read n; echo $((n * n))'
-prints 49 errbus request -p boss -W 15 squares 7
+item_a_terminal() {
+    runs_broker --journal none
+    escape=$(printf '\033')
+    says 0 -- errbus pub -p alice grads x
+    says 0 "${escape}[" -- env TERM=xterm newcomer terminal errbus tap --from oldest -C 2
+    says 0 "!${escape}[" -- env TERM=xterm NO_COLOR=1 newcomer terminal errbus tap --from oldest -C 2
+    says 0 "!${escape}[" -- env TERM=dumb newcomer terminal errbus tap --from oldest -C 2
+    # shellcheck disable=SC2016 # for the shell of the worker
+    starts errbus worker -p squarer squares -- sh -c 'read n; echo $((n * n))'
+    prints 49 errbus request -p boss -W 15 squares 7
+    newcomer terminal errbus request -p boss -W 15 squares 8 >reply
+    [ "$(tail -c 1 reply | wc -l)" -eq 1 ] || die "a reply on a terminal has no newline: $(cat reply)"
+    case $(cat reply) in 64*) ;; *) die "the reply is $(cat reply)" ;; esac
+}
+
+# ---- further machines, and the day after --------------------------------------------------------------
+item_a_tunnel() {
+    runs_broker --journal none
+    data=${ready#*data=}
+    data=${data%% *}
+    data=${data##*:}
+    says 0 -- errbus pub -s "$host_port,data=$data" -p tunnel grads x
+    prints x errbus sub -s "$host_port,data=$data" -C 1 tunnel/grads
+    within 10 5 'not its data channel at tcp://127.0.0.1:1:' 'data=HOST:PORT' -- \
+        errbus pub -s "$host_port,data=1" -W 4 -p tunnel grads y
+    for command in 'pub -p tunnel grads x' status 'sub #'; do
+        # shellcheck disable=SC2086 # several words
+        within 4 2 "127.0.0.1:$data" 'this is the data channel' "$host_port" -- \
+            errbus ${command} -s "127.0.0.1:$data"
+    done
+}
+
+item_back_up() {
+    runs_broker --journal "$HOME/journal"
+    says 0 -- errbus pub -p alice grads 'gradients of round 0'
+    stops_broker
+    cp -R "$HOME/journal" "$HOME/copy"
+    says 0 "journal in '$HOME/copy' is whole" -- errbusd --check "$HOME/copy"
+    runs_broker --journal "$HOME/copy"
+    says 0 'gradients of round 0' -- errbus sub -C 1 alice/grads
+}
+
+# ---- all of them --------------------------------------------------------------------------------------
 # shellcheck disable=SC2086 # several words
-stop $pids
-pids=
-
-meets 'who was terminated, by whom'
-starts errbus sub -j doomed -p eve '#'
-tries=0
-until errbus status -j doomed | tr -d '\000' | head -c 100000 >"$work/doomed" &&
-    case $(cat "$work/doomed") in *eve/1*running*) ;; *) false ;; esac do
-    tries=$((tries + 1))
-    [ "$tries" -le 50 ] || die 'eve does not join'
-    sleep 0.1
+[ $# -gt 0 ] || set -- $all
+for item; do
+    case " $all" in *" $item "*) ;; *) die "there is no such item" ;; esac
+    HOME=$work/home/$item
+    mkdir "$HOME"
+    export HOME
+    cd "$HOME"
+    control=
+    unset ERRBUS_SERVER
+    printf '\n==== %s\n' "$(echo "$item" | tr _ ' ')"
+    "item_$item"
+    # shellcheck disable=SC2086 # several words
+    stop $pids
+    pids=
+    [ -z "$broker" ] || stops_broker
 done
-says 0 -- errbus job cancel -j doomed
-got=0
-wait "$started" || got=$?
-[ "$got" -ne 0 ] && [ "$got" -lt 124 ] || die "eve, whose job was cancelled, ended with $got"
-appears 'cancelled' "$work/started"
-pids=
-says 0 'job was cancelled' -- errbus errors -j doomed
-
-meets 'a slip of the finger in the name of a job'
-says 2 "there is no job typo" 'default' -- errbus errors -j typo
-says 2 "there is no job typo" 'default' -- errbus status -j typo
-says 2 'cancel which job?' -- errbus job cancel
-says 0 'alice/' -- errbus status # nothing was cancelled
-
-meets 'a job that is forgotten begins anew'
-says 0 -- errbus pub -j once -p alice out 'of old'
-says 0 -- errbus job forget once
-says 2 'there is no job once' -- errbus status -j once
-says 0 -- errbus pub -j once -p alice out 'of now'
-prints 'of now' errbus sub -j once -C 1 alice/out
-
-meets 'a tunnel that has other ports, or one alone'
-data=${ready#*data=}
-data=${data%% *}
-says 0 -- errbus pub -s "$host_port,data=${data##*:}" -p tunnel grads x
-prints x errbus sub -s "$host_port,data=${data##*:}" -C 1 tunnel/grads
-within 10 5 'not its data channel at tcp://127.0.0.1:1:' -- errbus pub -s "$host_port,data=1" -W 4 -p tunnel grads y
-
-meets 'a job that nobody fills ends'
-says 0 -- errbus job create -j pair --min 2 --join-window 0.2 --join-timeout 1
-says 3 '1 of 2 parties joined' 'errbus.too_few_joined' -- errbus run -j pair -p alone -- sleep 30
-
-meets 'back up: a copy of the journal, read and continued'
-stops_broker
-cp -R "$HOME/journal" "$HOME/copy"
-says 0 -- errbusd --check "$HOME/copy"
-runs_broker --journal "$HOME/copy" --topic-keep 4096
-says 0 'gradients of round 0' -- errbus sub -C 1 alice/grads
-says 0 ' lost ' 'errbus.connection_closed' -- errbus status --all
-stops_broker
-
-meets 'the log of the broker: what it is, what it restored, why it ended'
-says 0 'restored' "$HOME/copy" 'SIGTERM' -- cat "$work/errbusd.log"
-
-meets 'a configuration that is looked at, and not used'
-printf 'control = tcp://*:7370\nlingre = 1h\n' >bad.conf
-says 2 'bad.conf' 'lingre' '2' -- errbusd --check-config --config bad.conf
-says 0 'linger' 'topic-keep' -- errbusd --check-config
-printf 'linger = 1h\0\n' >nul.conf
-says 2 'nul.conf:1: a NUL byte' -- errbusd --config nul.conf
-
 printf '\nthe first hour is over\n'
