@@ -36,6 +36,8 @@ _open_buses: "weakref.WeakSet[Bus]" = weakref.WeakSet()
 
 
 class Membership(NamedTuple):
+    """A place in an epoch of a created job: this party's rank of 0 to world_size - 1."""
+
     epoch: int
     attempt: int
     rank: int
@@ -43,14 +45,20 @@ class Membership(NamedTuple):
 
 
 class Run(NamedTuple):
-    number: int
-    incarnations: int
-    is_continued: bool
-    rest: float
+    """The run of a job that this party joined: topics of another run are not seen."""
+
+    number: int  # from 1 in each job; of a created job: its attempt
+    incarnations: int  # of this party in this run, with this one
+    is_continued: bool  # all parties of this run had ended before this one joined
+    rest: float  # with is_continued: when the last of them ended, in seconds since the epoch
 
 
 class Gathered:
-    """What Bus.gather() got, by slot: values, errors, and the slots that are not settled."""
+    """What Bus.gather() got.
+
+    slots is a list of (topic, number).  values has the bytes by slot, each a read-only memoryview;
+    errors has the RemoteError by slot.
+    """
 
     def __init__(self, slots: Slots, need: Optional[int], enough: Optional[int]) -> None:
         self.slots: List[Tuple[str, int]] = list(slots)
@@ -71,6 +79,7 @@ class Gathered:
 
     @property
     def missing(self) -> List[Tuple[str, int]]:
+        """The slots that are not settled, in the order of slots."""
         return [s for s in self.slots if s not in self.values and s not in self.errors]
 
     def __repr__(self) -> str:
@@ -137,10 +146,12 @@ class Slot:
         return ffi.new("struct bus_slot **", slot)
 
     def commit(self, value: Any, copy: bool = True) -> None:
-        """Settles the slot with bytes, a str or a buffer such as a numpy array.
+        """Settles the slot with bytes, a str (as UTF-8) or a buffer such as a numpy array.
 
-        copy=False, from 64 KiB on: the bytes are read where they are, each time they are sent.
-        They must not change before Bus.flush() has returned.
+        The shape and the type of an array do not travel: see errbus.codec.  copy=False, from 64 KiB
+        on: the bytes are read where they are, each time they are sent.  They must not change before
+        Bus.flush() has returned.  Raises Settled if the slot has an outcome already, TooBig, Full
+        after send_timeout, and Fenced or Closed if this party is over.
         """
         data = payload(value)
         if copy or len(data) < 65536:
@@ -168,7 +179,8 @@ class Slot:
             errors.raise_code(code)
 
     def fail(self, error: Optional[BaseException] = None) -> None:
-        """Settles the slot with an error; an exception goes with its traceback and causes."""
+        """Settles the slot with an error; an exception goes with its traceback and causes.  None:
+        errbus.abandoned.  Raises Settled if the slot has an outcome already."""
         handle = errors.to_handle(error)
         lib.bus_slot_fail(self._take(), handle)
 
@@ -254,8 +266,13 @@ class Bus:
         needs: Slots = (),
         value_bytes_max: int = 0,
     ) -> Slot:
-        """Reserves a slot.  seq: its number, or the next one.  needs: slots without which this one
-        fails at once, as (topic, number)."""
+        """Reserves a slot of an own topic: "model" is "alice/model" for others.
+
+        deadline: seconds after which the slot fails with kind deadline.  seq: its number, above all
+        numbers before, or None for the next one.  needs: slots as (topic, number); when one of them
+        fails, this one does.  value_bytes_max: bytes; a larger value is TooBig.  Raises Denied for
+        a topic of another party, Settled for a number that is used, Full after send_timeout.
+        """
         options = ffi.new("struct bus_slot_options *")
         lib.shim_slot_options_init(options)
         keep: List[Any] = []
@@ -285,12 +302,14 @@ class Bus:
         return Slot(self, out[0], whole)
 
     def publish(self, topic: str, value: Any) -> None:
-        """Publishes one value: bytes, a str, or a buffer such as a numpy array; it is copied."""
+        """Publishes one value: bytes, a str, or a buffer such as a numpy array; it is copied.
+        Raises as Slot.commit() does, and Denied for a topic of another party."""
         name, data = topic.encode(), payload(value)
         self._send(lambda bus: lib.bus_publish(bus, name, data, len(data)))
 
     def publish_many(self, topic: str, values: Iterable[Any]) -> None:
-        """Publishes many values of one topic, all or none, for the cost of one call."""
+        """Publishes many values of one topic, all or none, for the cost of one call.  Raises as
+        publish()."""
         name = topic.encode()
         keep = [payload(value) for value in values]
         rows = ffi.new("struct bus_value[]", max(1, len(keep)))
@@ -306,13 +325,16 @@ class Bus:
         error: Optional[BaseException] = None,
         timeout: Optional[float] = None,
     ) -> None:
-        """Replaces the outcome of an own slot by an error, if no subscriber was sent it yet."""
+        """Replaces the outcome of an own slot by an error, if no subscriber was sent it yet.
+        Raises Settled if one was, or if it is an error already; TimedOut after timeout seconds, and then
+        the outcome is open."""
         name, handle, ms = topic.encode(), errors.to_handle(error), _wait.to_ms(timeout)
         self._check(lambda bus: lib.bus_retract(bus, name, seq, handle, ms))
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits until the broker has answered all that was sent.  Raises Settled if it refused
-        something: refusals() has it."""
+        something: refusals() has it.  Raises TimedOut after timeout seconds, Lost without a broker.
+        """
         code = _wait.in_slices(
             lambda ms: int(self._call(lambda bus: lib.bus_flush(bus, ms))), timeout
         )
@@ -338,8 +360,14 @@ class Bus:
     # ---- awaiting
 
     def get(self, topic: str, seq: int, timeout: Optional[float] = None) -> memoryview:
-        """Waits for one slot: its value, read-only and not copied.  Raises the error that took the
-        value's place, as the class of its kind; TimedOut after timeout seconds."""
+        """Waits for slot seq of a topic such as "alice/grads": its bytes, as a memoryview that is
+        read-only, one-dimensional and not copied.
+
+        np.frombuffer(value, "f4").reshape(shape) makes an array of it, which keeps the bytes alive.
+        Raises the error that took the value's place, as the class of its kind; TimedOut after
+        timeout seconds, and then calling again goes on; Fenced, Lost or Closed if this party is
+        over.  A party that has not joined yet is waited for.
+        """
         out = ffi.new("struct bus_msg **")
         name = topic.encode()
         self._wait_for(lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, out, err), timeout)
@@ -361,9 +389,9 @@ class Bus:
     ) -> Gathered:
         """Waits for many slots, given as (topic, number).
 
-        need: so many values must come, or the call raises GatherFailed with all errors as causes; None:
-        all.  enough: with so many values it returns at once; None: it waits for all.  The exception,
-        and TimedOut, have .gathered.
+        need: so many values must come, or the call raises GatherFailed with all errors as causes;
+        None: all.  enough: with so many values it returns at once; None: it waits for all.  Raises
+        TimedOut after timeout seconds.  Both exceptions have .gathered.
         """
         gathered = Gathered(slots, need, enough)
         count = len(gathered.slots)
@@ -416,8 +444,11 @@ class Bus:
 
         name: durable, under this name.  group: each value is a task of one member.  from_seq: a
         number, "oldest" that is kept, or "now".  gaps: when the reader is too slow, slots are
-        dropped and Overrun says so; else the writers wait.  pieces: large values come in pieces,
-        each as it arrives: see Message.piece.
+        dropped and Overrun says so; else the writers wait.  keep: seconds that a durable name
+        without a reader holds writers back.  credit: tasks that a member holds at a time.
+        deliver_max: deliveries of a task in all.  lease: seconds that a member has for a task.
+        pieces: large values come in pieces, each as it arrives: see Message.piece.  Raises Invalid
+        for what is no pattern; what the broker refuses, the first receive raises.
         """
         texts: List[Any] = []
         options = ffi.new("struct bus_sub_options *")
@@ -450,8 +481,12 @@ class Bus:
         deadline: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> memoryview:
-        """Asks a group, and waits for the reply of one member.  Raises the worker's error.  A wait
-        that ends otherwise cancels the request."""
+        """Asks a group, and waits for the reply of one member: its bytes, as of get().
+
+        deadline: seconds after which the broker fails the request.  Raises the worker's error;
+        WorkerLost if the last worker that had it was lost; TimedOut after timeout seconds.  A wait
+        that ends otherwise than with an answer cancels the request.
+        """
         seq = self.ask(topic, value, deadline)
         try:
             return self.get(self._replies, seq, timeout)
@@ -462,7 +497,8 @@ class Bus:
             raise
 
     def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
-        """Asks a group, and does not wait: the number of the reply in the topic .replies."""
+        """Asks a group, and does not wait: get(bus.replies, number) is the reply.  Raises as
+        publish()."""
         name, data, ms = topic.encode(), payload(value), _wait.to_ms(deadline)
         out = ffi.new("uint64_t *")
         self._send(lambda bus: lib.bus_request(bus, name, data, len(data), ms, out))
@@ -491,7 +527,8 @@ class Bus:
         """Makes a function a member of a group: threads of its own call it with each task.
 
         What it returns is the reply (None: an empty one); what it raises fails the request.  A task
-        that is no request and raises goes to another delivery, deliver_max in all.
+        that is no request and raises goes to another delivery, deliver_max in all.  lease: seconds
+        for a task.  The threads end with the bus.
         """
 
         def decorate(function: Callable[[Message], Any]) -> Callable[[Message], Any]:
@@ -514,7 +551,8 @@ class Bus:
     # ---- the party and its job
 
     def complete(self, timeout: Optional[float] = None) -> None:
-        """Says that this party is done, and succeeded."""
+        """Says that this party is done, and succeeded.  Raises Invalid if slots are open, Fenced if
+        the party is over, and as flush()."""
         code = self._call(lambda bus: lib.bus_complete(bus, lib.BUS_POLL))
         if code not in (lib.BUS_OK, lib.BUS_ETIMEDOUT):  # flush() waits for the answer
             errors.raise_code(code)
@@ -527,13 +565,14 @@ class Bus:
 
     def progress(self, within: Optional[float], where: Optional[str] = None) -> None:
         """Promises to call again within so many seconds; the broker fails a party that does not.
-        where: "round 3, batch 17", which the error then says."""
+        None: it promises nothing any more.  where: as "round 3, batch 17"; the error then says it."""
         keep: List[Any] = []
         ms = _wait.to_ms(within)
         self._call(lambda bus: lib.bus_progress_at(bus, ms, _or_null(where, keep)))
 
     def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
-        """Waits for a rank in an epoch above after; of a job that was created."""
+        """Waits for a rank in an epoch above after; of a job that was created.  Raises TimedOut
+        after timeout seconds, Invalid if nobody created the job, and Fenced when it is over."""
         out = ffi.new("struct bus_membership *")
         self._wait_for(
             lambda bus, ms, err: lib.bus_membership_wait(bus, after, ms, out, err), timeout
@@ -541,11 +580,14 @@ class Bus:
         return Membership(out.epoch, out.attempt, out.rank, out.world_size)
 
     def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
-        """Waits until all members of this epoch wait at its next barrier."""
+        """Waits until all members of this epoch wait at its next barrier.  Raises TimedOut after
+        timeout seconds, a RemoteError of type errbus.epoch if the membership changed, Ended if a
+        member completed, and Invalid if this party never was in the epoch."""
         self._wait_for(lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err), timeout)
 
     def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
-        """Waits for the final verdict on this attempt: the root of all errors, the same for all."""
+        """Waits for the final verdict on this attempt: the root of all errors, the same for all.
+        Raises TimedOut after timeout seconds, and Closed if nothing had failed at the end."""
         out = ffi.new("struct bus_error **")
         code = _wait.in_slices(
             lambda ms: int(self._call(lambda bus: lib.bus_verdict(bus, ms, out))), timeout
@@ -561,7 +603,7 @@ class Bus:
         return None if handle == ffi.NULL else errors.from_handle(errors.own(handle))
 
     def failure_fileno(self) -> int:
-        """A descriptor that becomes readable when this party is over."""
+        """A descriptor for select() that becomes readable when this party is over."""
         return int(self._call(lib.bus_failure_fd))
 
     @property
@@ -579,7 +621,7 @@ class Bus:
 
     @property
     def token(self) -> str:
-        """The token of a guard."""
+        """The token of a guard: open(token=) of another process joins as the same party."""
         return str(ffi.string(self._call(lib.bus_token)).decode())
 
     def stop(self) -> None:
@@ -587,8 +629,9 @@ class Bus:
         self._call(lib.bus_stop)
 
     def close(self, timeout: float = 5) -> None:
-        """Leaves the job: open slots fail as party_left.  Raises if the broker did not acknowledge
-        everything in time.  Values that were received stay good.  Twice is once."""
+        """Leaves the job: open slots fail as party_left.  Values that were received stay good.
+        Twice is once.  Raises TimedOut if the broker did not acknowledge everything within timeout
+        seconds, Settled if it refused something, Lost if it is gone."""
         try:
             self._call(lib.bus_stop)
             code = _wait.in_slices(
@@ -691,9 +734,16 @@ def open(
     guard: bool = False,
     token: Optional[str] = None,
 ) -> Bus:
-    """Joins a job.  endpoint: None is $ERRBUS_SERVER, else tcp://127.0.0.1:7370; job and party
-    likewise.  disclosure: how much of its errors the party lets others see: "full" with tracebacks,
-    "message" (the default), "type" or "none"."""
+    """Joins a job as a party, and waits up to timeout seconds for the broker.
+
+    endpoint: None is $ERRBUS_SERVER, else tcp://127.0.0.1:7370.  job, party: None is $ERRBUS_JOB
+    and $ERRBUS_PARTY.  heartbeat, lost_after, reconnect_grace, broker_lost: seconds, as in struct
+    bus_options.  send_timeout: seconds that a call waits for room.  outbox_bytes, inbox_bytes:
+    bytes under way, 0 for 64 MiB.  disclosure: what others see of its errors: "full"
+    with tracebacks, "message" (the default), "type" or "none".  run, run_rule: which run of the job
+    it joins: "as_found", "continue", "follow" or "next".  Raises TimedOut without a broker, Denied
+    for a name that is in use, Protocol for a broker of another version.
+    """
     keep: List[Any] = []
     options = ffi.new("struct bus_options *")
     lib.shim_bus_options_init(options)

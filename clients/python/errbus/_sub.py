@@ -82,7 +82,8 @@ class Message:
 
     @property
     def value(self) -> memoryview:
-        """The bytes, read-only and not copied: numpy.frombuffer(msg.value, dtype)."""
+        """The bytes, as a memoryview that is read-only, one-dimensional and not copied:
+        numpy.frombuffer(msg.value, dtype).  Raises Settled if it was not read before ack()."""
         if self._value is None:
             dup = lib.bus_msg_dup(self._own())
             if dup == ffi.NULL:
@@ -130,22 +131,23 @@ class Message:
         return ffi.new("struct bus_msg **", msg)
 
     def ack(self) -> None:
-        """Done.  value stays good."""
+        """Done.  value stays good.  Raises Settled if one of these calls was made before."""
         lib.bus_msg_free(self._take())
 
     def give_back(self) -> None:
         """Not done: the value comes again, to a group at once, to a durable name when it is opened
-        next."""
+        next.  Raises as ack()."""
         lib.bus_msg_return(self._take())
 
     def reject(self, why: Optional[BaseException] = None, retry_after: Optional[float] = 0) -> None:
         """This member of a group cannot do it.  retry_after: seconds; None: never, it becomes a
-        dead letter."""
+        dead letter.  Raises as ack()."""
         error = errors.to_handle(why)
         lib.bus_msg_reject(self._take(), error, _wait.to_ms(retry_after))
 
     def reply(self, value: Any) -> None:
-        """Answers a request.  Raises Settled if nobody waits for the reply any more."""
+        """Answers a request with bytes, a str or a buffer.  Raises Settled if nobody waits for the
+        reply any more."""
         data = payload(value)
         msg = self._take()
         code = lib.bus_msg_reply(msg, data, len(data))
@@ -155,7 +157,7 @@ class Message:
             errors.raise_code(code)
 
     def fail(self, error: Optional[BaseException] = None) -> None:
-        """Fails a request; a task that is no request becomes a dead letter."""
+        """Fails a request; a task that is no request becomes a dead letter.  Raises as ack()."""
         handle = errors.to_handle(error)
         lib.bus_msg_fail(self._take(), handle)
 
@@ -284,13 +286,14 @@ class Subscription:
         return int(lib.bus_sub_fd(self._sub))
 
     def add(self, pattern: str) -> None:
-        """One more pattern for the same subscription."""
+        """One more pattern for the same subscription.  Raises Invalid if it is none."""
         code = lib.bus_sub_add(self._sub, pattern.encode())
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
     def drain(self) -> None:
-        """A member of a group asks for no more tasks."""
+        """A member of a group asks for no more tasks; those on their way still come.  Raises
+        Invalid if this is no member of a group."""
         code = lib.bus_sub_drain(self._sub)
         if code != lib.BUS_OK:
             errors.raise_code(code)

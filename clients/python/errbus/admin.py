@@ -16,6 +16,8 @@ _Self = TypeVar("_Self", bound="_Handle")
 
 
 class JobMember(NamedTuple):
+    """A party of a job."""
+
     party: str
     incarnation: int
     state: str
@@ -23,6 +25,8 @@ class JobMember(NamedTuple):
 
 
 class Job(NamedTuple):
+    """A snapshot of a job; error is the root of its verdict, or None."""
+
     name: str
     state: str
     attempt: int
@@ -33,6 +37,9 @@ class Job(NamedTuple):
 
 
 class StatusRow(NamedTuple):
+    """One thing that the broker holds, with counts of slots or tasks: open are promised and not
+    settled, pending wait to be read, dead are dead letters."""
+
     kind: str  # "job", "party", "topic", "sub" or "group"
     job: str
     name: str
@@ -45,6 +52,8 @@ class StatusRow(NamedTuple):
 
 
 class Letter(NamedTuple):
+    """A dead letter: a task that no member of its group did, and why."""
+
     number: int
     topic: str
     seq: int
@@ -57,6 +66,8 @@ class Letter(NamedTuple):
 
 
 class ReportRow(NamedTuple):
+    """One error of a report, and where it leads."""
+
     role: str  # "root", "victim": it leads to the root, or "apart"
     number: int  # in the order in which the errors occurred
     next: int  # of a victim: the row that it leads to next
@@ -70,6 +81,8 @@ class ReportRow(NamedTuple):
 
 
 class Report(NamedTuple):
+    """Why a job failed: the verdict and the errors of its parties."""
+
     state: str  # "none", "provisional" or "final"
     outlook: str  # how the job fares
     reason: str  # why this root
@@ -81,6 +94,9 @@ class Report(NamedTuple):
 
 
 class Attachment(NamedTuple):
+    """What the broker has of an attachment of an error.  bytes: its size; arrived: how many of
+    them are there."""
+
     name: str
     bytes: Optional[int]  # when the error was told; None: not known
     arrived: int
@@ -88,6 +104,8 @@ class Attachment(NamedTuple):
 
 
 class Event(NamedTuple):
+    """Something that happened, as a tap tells it."""
+
     id: int
     at: float  # seconds since the epoch, by the broker's clock
     job: str
@@ -239,17 +257,18 @@ class Admin(_Handle):
         self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
 
     def job_cancel(self, job: str, why: Optional[str] = None) -> None:
-        """Ends a job: each bus of it is over, and its open slots fail as cancelled."""
+        """Ends a job: each bus of it is over, and its open slots fail as cancelled.  Raises Invalid
+        for a job that is not there."""
         keep: List[Any] = []
         text = _or_null(why, keep)
         self._ask(lib.bus_admin_job_cancel, job.encode(), text, self._timeout_ms)
 
     def job_forget(self, job: str) -> None:
-        """Removes a job that no party is in."""
+        """Removes a job that no party is in, and all of it.  Raises Denied if one is in it."""
         self._ask(lib.bus_admin_job_forget, job.encode(), self._timeout_ms)
 
     def job(self, job: str) -> Job:
-        """A snapshot of one job."""
+        """A snapshot of one job.  Raises Invalid for a job that is not there."""
         found = self._ask(
             lib.bus_admin_job_get, job.encode(), self._timeout_ms,
             kind="struct bus_job **", free=lib.bus_job_free,
@@ -287,7 +306,7 @@ class Admin(_Handle):
         return _letters(self._letters(lib.bus_admin_dead_list, job.encode(), group.encode()))
 
     def dead_show(self, job: str, group: str, number: int) -> Letter:
-        """One letter with its value and its error."""
+        """One letter with its value, as bytes, and its error."""
         found = self._letters(lib.bus_admin_dead_show, job.encode(), group.encode(), number)
         size = ffi.new("size_t *")
         pointer = lib.bus_dead_value(found, size)
@@ -397,7 +416,7 @@ class Tap(_Handle):
         )
 
     def next(self, timeout: Optional[float] = None) -> Event:
-        """The next event.  Raises TimedOut; Overrun, which has first and count of the ids missed;
+        """The next event.  Raises TimedOut after timeout seconds; Overrun, which has first and count of the ids missed;
         Ended behind until_id."""
         event: Event = self._use(lambda tap: self._next(tap, timeout))
         return event

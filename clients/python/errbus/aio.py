@@ -253,18 +253,23 @@ class Subscription:
 
     @property
     def slot(self) -> Optional[Tuple[str, int]]:
+        """As errbus.Subscription.slot."""
         return self._sub.slot
 
     def add(self, pattern: str) -> None:
+        """As errbus.Subscription.add()."""
         self._sub.add(pattern)
 
     def drain(self) -> None:
+        """As errbus.Subscription.drain()."""
         self._sub.drain()
 
     def close(self) -> None:
+        """As errbus.Subscription.close()."""
         self._sub.close()
 
     def drop(self) -> None:
+        """As errbus.Subscription.drop()."""
         self._sub.drop()
 
     async def __aenter__(self) -> "Subscription":
@@ -403,33 +408,42 @@ class Bus:
         return workers
 
     async def flush(self, timeout: Optional[float] = None) -> None:
+        """As errbus.Bus.flush()."""
         await _in_executor(lambda: self.sync.flush(timeout))
 
     async def complete(self, timeout: Optional[float] = None) -> None:
+        """As errbus.Bus.complete()."""
         await _in_executor(lambda: self.sync.complete(timeout))
 
     async def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
+        """As errbus.Bus.membership()."""
         found: Membership = await _in_executor(lambda: self.sync.membership(after, timeout))
         return found
 
     async def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
+        """As errbus.Bus.barrier()."""
         await _in_executor(lambda: self.sync.barrier(epoch, timeout))
 
     async def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
+        """As errbus.Bus.verdict()."""
         found: errors.RemoteError = await _in_executor(lambda: self.sync.verdict(timeout))
         return found
 
     def fail(self, error: Optional[BaseException] = None) -> None:
+        """As errbus.Bus.fail()."""
         self.sync.fail(error)
 
     def progress(self, within: Optional[float], where: Optional[str] = None) -> None:
+        """As errbus.Bus.progress()."""
         self.sync.progress(within, where)
 
     @property
     def failure(self) -> Optional[errors.RemoteError]:
+        """As errbus.Bus.failure."""
         return self.sync.failure
 
     def stop(self) -> None:
+        """As errbus.Bus.stop()."""
         self.sync.stop()
 
     async def close(self, timeout: float = 5) -> None:

@@ -77,11 +77,14 @@ class _Arrays:
     _MAGIC = b"arrays\0\1"
 
     def encode(self, value: Any) -> bytearray:
+        """The bytes of a value: each array is copied once.  Raises Invalid."""
         buffers: List[memoryview] = []
         header = json.dumps(self._told(value, buffers, [0], 0), separators=(",", ":"))
         return _join(self._MAGIC, header.encode("utf-8", "surrogatepass"), buffers)
 
     def decode(self, value: Any) -> Any:
+        """The value of these bytes: an array has its shape and type, and is not copied.  Raises
+        Invalid."""
         header, buffers = _split(self._MAGIC, value)
         try:
             return self._made(json.loads(header.decode("utf-8", "surrogatepass")), buffers)
@@ -159,6 +162,7 @@ class Pickle:
         self.allow: FrozenSet[str] = frozenset(allow)
 
     def encode(self, value: Any) -> bytearray:
+        """The bytes of a value: large buffers are copied once."""
         buffers: List[memoryview] = []
 
         def keep(one: pickle.PickleBuffer) -> None:
@@ -169,6 +173,7 @@ class Pickle:
         return _join(self._MAGIC, sizes + text, buffers)
 
     def decode(self, value: Any) -> Any:
+        """The value of these bytes.  Raises Invalid for a class that is not on the list."""
         header, view = _split(self._MAGIC, value)
         try:
             count = struct.unpack_from("<Q", header)[0]

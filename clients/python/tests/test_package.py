@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 """The package itself: its declarations are the headers', its types are complete."""
+import inspect
 import os
 import re
 import shutil
@@ -7,6 +8,8 @@ import subprocess
 import sys
 
 import pytest
+
+import errbus
 
 SOURCE = os.environ["ERRBUS_SOURCE"]
 
@@ -56,3 +59,47 @@ def test_the_types_are_complete(tmp_path):
         [mypy, "--python-executable", sys.executable, "--cache-dir", str(tmp_path)],
         cwd=f"{SOURCE}/clients/python", stdout=subprocess.PIPE, text=True)
     assert said.returncode == 0, said.stdout
+
+
+def public():
+    """Each public name with what it is: of the modules, and of their classes."""
+    import errbus.aio
+    import errbus.codec
+    from errbus import admin
+
+    modules = [(errbus, errbus.__all__), (errbus.codec, errbus.codec.__all__)]
+    for module in errbus.aio, admin:
+        own = [name for name, one in vars(module).items()
+               if getattr(one, "__module__", "") == module.__name__ and not name.startswith("_")]
+        modules.append((module, own))
+    for module, names in modules:
+        for name in names:
+            one = getattr(module, name)
+            yield f"{module.__name__}.{name}", one
+            for member, value in vars(one).items() if inspect.isclass(one) else ():
+                if callable(value) or isinstance(value, (property, classmethod, staticmethod)):
+                    if not member.startswith("_"):
+                        yield f"{module.__name__}.{name}.{member}", value
+
+
+def test_each_public_name_is_documented():
+    lacking, count = [], 0
+    for name, one in public():
+        if not callable(one) and not isinstance(one, property) or name == "errbus.Outcome":
+            continue  # a constant
+        count += 1
+        fields = f"{getattr(one, '__name__', '')}("  # what a NamedTuple has without a text
+        if not one.__doc__ or one.__doc__.startswith(fields):
+            lacking.append(name)
+    assert not lacking and count > 140
+
+
+def test_what_takes_or_gives_a_time_names_its_unit():
+    timed = 0
+    for name, one in public():
+        if not inspect.isfunction(one) or "timeout" not in inspect.signature(one).parameters:
+            continue
+        timed += 1
+        text = one.__doc__
+        assert "seconds" in text or re.search(r"[Aa]s (errbus\.|the )?[\w.]+\(\)", text), name
+    assert timed > 15
