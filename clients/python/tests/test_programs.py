@@ -2,8 +2,11 @@
 """python3 -m errbus, @errbus.record, and the example."""
 import json
 import os
+import re
 import subprocess
 import sys
+
+import numpy as np
 
 import errbus
 
@@ -61,3 +64,52 @@ def test_federated_averaging_goes_on_without_a_killed_silo(broker):
     assert "silo3 is missing: errbus.connection_closed" in ended.stdout
     accuracy = float(rounds[-1].split()[-1])
     assert accuracy > 0.9, ended.stdout
+
+
+def block_of(file):
+    """The first Python block of a document."""
+    with open(f"{os.environ['ERRBUS_SOURCE']}/{file}") as text:
+        return re.search(r"^```python\n(.*?)^```", text.read(), re.M | re.S)[1]
+
+
+def start_block(file, broker):
+    return subprocess.Popen(
+        [sys.executable, "-c", block_of(file)], text=True,
+        env=dict(os.environ, ERRBUS_SERVER=broker.endpoint, ERRBUS_JOB="default"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_the_lines_of_the_readme_pass_a_value_on(broker):
+    alice, carol = broker.open("alice"), broker.open("carol")
+    alice.publish_many("grads", [b"0", b"1", b"gradients"])
+    bob = start_block("README.md", broker)
+    assert bytes(carol.get("bob/model", 0, 20)) == b"gradients"
+    assert bob.communicate(timeout=20) == ("", "") and bob.returncode == 0
+
+
+def test_the_lines_of_the_readme_tell_who_was_killed(broker):
+    carol = broker.open("carol")
+    alice = broker.program("""
+        bus = errbus.open(reconnect_grace=0.1)
+        slot = bus.slot("grads", seq=2)
+        bus.flush()
+        os.kill(os.getpid(), 9)
+    """, "alice")
+    alice.communicate(timeout=20)
+    bob = start_block("README.md", broker)
+    try:
+        carol.get("bob/model", 0, 20)
+        raise AssertionError("there is no model")
+    except errbus.RemoteError as error:
+        assert (error.party, error.root.party, error.root.kind) == ("bob", "alice", "party_lost")
+    _, said = bob.communicate(timeout=20)
+    assert bob.returncode == 1 and "errbus.PartyLost: " in said.splitlines()[-1]
+
+
+def test_the_lines_of_the_package_s_readme_run(broker):
+    alice, carol = (broker.open(name, job="train") for name in ("alice", "carol"))
+    alice.slot("grads", seq=7).commit(np.arange(4, dtype="f4"))
+    bob = start_block("clients/python/README.md", broker)
+    model = np.frombuffer(carol.get("bob/model", 0, 20), "f4")
+    assert np.allclose(model, np.arange(4) * 0.1)
+    assert bob.communicate(timeout=20)[1] == "" and bob.returncode == 0
