@@ -130,7 +130,7 @@ static void acknowledge_work(struct diaries *all, struct writer *writer)
 }
 
 /* Who is killed before the first line of a process has none of that number. */
-static bool begin_life(struct diaries *all, struct writer *writer, const char *line)
+static bool begin_incarnation(struct diaries *all, struct writer *writer, const char *line)
 {
     unsigned process = 0;
     if (sscanf(line, "L %u", &process) != 1 || process < writer->processes)
@@ -152,7 +152,7 @@ static bool read_written(struct diaries *all, void *arg, const char *line)
     uint64_t number = 0;
     uint64_t seq = 0;
     if (letter == 'L')
-        return begin_life(all, writer, line);
+        return begin_incarnation(all, writer, line);
     if (letter == 'F') {
         acknowledge_work(all, writer);
         return true;

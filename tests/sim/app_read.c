@@ -382,7 +382,7 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
     const struct oracle_record *record =
         oracle_record_find(app->oracle, app->job, party, incarnation);
     if (record == NULL) {
-        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never lived",
+        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never was",
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);
         return;
     }

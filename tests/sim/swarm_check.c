@@ -64,7 +64,7 @@ static uint64_t settled_to(struct swarm *swarm, uint32_t index)
 }
 
 /* A party that took part in earlier attempts alone is waited for, as one that never joined. */
-static bool has_lived(struct swarm *swarm, const struct oracle_topic *topic)
+static bool has_joined(struct swarm *swarm, const struct oracle_topic *topic)
 {
     struct span party = topic_party(span_text(topic->name));
     uint32_t attempt = topic->job / ORACLE_ATTEMPT + 1;
@@ -86,13 +86,13 @@ static void check_wants(struct swarm *swarm, const struct app *app)
         if (want->seq < settled_to(swarm, want->topic))
             world_violate(app->world, "%s still awaits %s %" PRIu64 ", which is settled",
                           app->party, topic->name, want->seq);
-        if (writer_of(swarm, topic) == NULL && has_lived(swarm, topic))
+        if (writer_of(swarm, topic) == NULL && has_joined(swarm, topic))
             world_violate(app->world, "%s still awaits %s %" PRIu64 ", whose writer is gone",
                           app->party, topic->name, want->seq);
     }
 }
 
-static bool has_ever_lived(struct swarm *swarm, uint32_t job, struct span party)
+static bool has_ever_joined(struct swarm *swarm, uint32_t job, struct span party)
 {
     for (uint32_t i = 1; i < ORACLE_RECORDS; i++)
         if (oracle_record_find(swarm->stage.oracle, job % ORACLE_ATTEMPT, party, i) != NULL)
@@ -112,7 +112,7 @@ static void check_notices(struct swarm *swarm, const struct app *app)
         struct span party = topic_party(span_text(topic->name));
         if (want->said_ns >= swarm->in_vain_ns &&
             want->said_ns + told_ns < world_now_ns(app->world) &&
-            !has_ever_lived(swarm, topic->job, party) && app_told_of(app, party) == NULL)
+            !has_ever_joined(swarm, topic->job, party) && app_told_of(app, party) == NULL)
             world_violate(app->world, "%s awaits %s and was not told that nobody writes it",
                           app->party, topic->name);
     }

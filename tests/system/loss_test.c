@@ -289,7 +289,7 @@ static void expect_fenced_handler(struct party *party)
               "%s", line);
 }
 
-Test(loss, of_a_frozen_party_fences_the_life_it_lost)
+Test(loss, of_a_frozen_party_fences_the_incarnation_it_lost)
 {
     static const char *const words[] = {"heartbeat_ms=100", "lost_after_ms=600", NULL};
     struct bus *bob = must_open("bob");

@@ -50,7 +50,7 @@ static void begin(void)
     forget();
 }
 
-Test(core_guard, begins_a_life_in_which_another_speaks)
+Test(core_guard, begins_an_incarnation_for_which_another_speaks)
 {
     tap(TAP);
     greet_guard(GUARD, 0);

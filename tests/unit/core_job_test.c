@@ -871,7 +871,7 @@ Test(core_job, replaces_what_nobody_was_sent_if_that_is_asked_for)
     EXPECT("12 < sub 0 payload 5 part 1 x1\n"); /* what was sent stands */
 }
 
-Test(core_job, replaces_nothing_of_an_earlier_life)
+Test(core_job, replaces_nothing_of_an_earlier_incarnation)
 {
     struct msg_job_create job = a_job(1, 2);
     job.pending = 1;

@@ -54,7 +54,7 @@ Test(core_late, failure_is_history_and_nothing_else)
 }
 
 /* The next attempt has begun, and bob is in it already: it is about the one before. */
-Test(core_late, failure_is_of_the_attempt_and_life_that_is_over)
+Test(core_late, failure_is_of_the_attempt_and_incarnation_that_is_over)
 {
     fail_the_job(1);
     message(6, hello(1, 0));

@@ -114,9 +114,9 @@ Test(core_verdict, is_of_any_that_are_blamed)
     }
 }
 
-/* bob/1 failed, bob/2 lives when carol blames bob: that is whom she means, and he did not fail.
+/* bob/1 failed, bob/2 runs when carol blames bob: that is whom she means, and he did not fail.
  * Which incarnation it was is not looked up again when the broker begins again. */
-Test(core_verdict, is_not_of_an_earlier_life_than_the_one_that_is_blamed)
+Test(core_verdict, is_not_of_an_earlier_incarnation_than_the_one_that_is_blamed)
 {
     for (unsigned i = 0; i < 2; i++) {
         const char *first = i == 0 ? "bob" : "dave";

@@ -217,7 +217,7 @@ Test(error_wire, passes_on_kinds_that_a_party_may_give)
 }
 
 /* Told in an earlier incarnation, or by another bus of this process, it is passed on, too. */
-Test(error_wire, tells_what_an_earlier_life_said_as_its_cause)
+Test(error_wire, tells_what_an_earlier_incarnation_said_as_its_cause)
 {
     struct bus_error *made = bus_error_new("app.x", NULL, "m");
     struct bus_error *first = over_the_wire(made);

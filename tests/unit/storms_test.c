@@ -33,7 +33,7 @@ static struct storm_key key(uint32_t party, uint32_t incarnation, uint32_t topic
                               .like = span_text(like)};
 }
 
-Test(storms, are_of_one_life_one_place_and_one_reason)
+Test(storms, are_of_one_incarnation_one_place_and_one_reason)
 {
     const struct storm_key keys[] = {key(1, 1, 1, "a"), key(2, 1, 1, "a"), key(1, 2, 1, "a"),
                                      key(1, 1, 2, "a"), key(1, 1, 1, "b"), key(1, 1, 1, "")};

@@ -358,7 +358,7 @@ Test(verdict, counts_errors_of_slots_as_causes_alone)
     expect_root("end");
 }
 
-Test(verdict, blames_the_life_that_is_named_or_else_the_newest_that_failed)
+Test(verdict, blames_the_incarnation_that_is_named_or_else_the_newest_that_failed)
 {
     static const struct {
         uint64_t incarnation;
@@ -380,7 +380,7 @@ Test(verdict, blames_the_life_that_is_named_or_else_the_newest_that_failed)
     }
 }
 
-Test(verdict, lets_nobody_blame_the_life_that_speaks)
+Test(verdict, lets_nobody_blame_the_incarnation_that_speaks)
 {
     ADD("a1", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 10, BLAME("alice"));
     ADD("a2", "alice", .incarnation = 2, .is_fatal = true, .occurred_ns = 20);

@@ -102,7 +102,7 @@ struct verdict_job {
 
 struct verdict_blame {
     struct span party;
-    uint64_t incarnation; /* that lived when the error occurred; 0: cannot be told */
+    uint64_t incarnation; /* of its party, when the error occurred; 0: cannot be told */
 };
 
 /* One error. kind is of enum error_kind.  Readers of the result get kind, recoverable, origin and
