@@ -273,7 +273,7 @@ static int check_config(struct config *config)
         return EXIT_USAGE;
     snprintf(config->durability, sizeof config->durability, "%s", levels[durability]);
     if (strcmp(config->journal, "none") == 0)
-        config->durability[0] = '\0'; /* which says it all */
+        config->durability[0] = '\0'; /* it follows from that */
     config_print(config, stdout);
     if (fflush(stdout) == 0)
         return EXIT_FINE;

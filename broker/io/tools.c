@@ -21,7 +21,7 @@ static void print_line(void *arg, const char *line)
     fprintf(arg, "%s\n", line);
 }
 
-/* What only hinders an export does not go into it. */
+/* The complaint goes to standard error, so an export on standard output has records alone. */
 static enum journal_err run_tool(enum tool tool, const char *where)
 {
     switch (tool) {

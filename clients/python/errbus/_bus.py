@@ -781,7 +781,7 @@ def open(
 
 
 def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
-    """Undoes what came behind the interrupt, on one of the two threads."""
+    """Undoes what the call opened after the interrupt, on whichever thread comes last."""
     try:
         given_up.pop()
     except IndexError:

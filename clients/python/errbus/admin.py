@@ -133,7 +133,7 @@ def _borrowed(error: Any) -> Optional[errors.RemoteError]:
 
 
 def _nothing(_out: Any) -> None:
-    """What a call leaves that makes nothing."""
+    """Frees the result of a call that has none."""
 
 
 class _Handle:
