@@ -5,12 +5,13 @@
  * were read. */
 #include "libbus/base/access.h"
 
+#include "libbus/base/access_words.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/map.h"
 #include "libbus/base/pattern.h"
 #include "libbus/base/utf8.h"
 
-enum { ROOM_FIRST = 16, DAY_S = 86400 };
+enum { ROOM_FIRST = 16 };
 
 enum name_kind { NAME_UNKNOWN, NAME_PRINCIPAL, NAME_GROUP };
 
@@ -176,74 +177,6 @@ static bool expect_end(struct reading *reading)
                                    : "does not belong here: the line should have ended before");
 }
 
-/* Whole, or with '*' at its end. */
-static bool is_name_or_prefix(struct span word)
-{
-    const char *text = word.data;
-    if (word.bytes == 1 && text[0] == '*')
-        return true;
-    if (word.bytes > 0 && text[word.bytes - 1] == '*')
-        word.bytes -= 1;
-    return party_is_valid(word);
-}
-
-static bool prefix_matches(struct span prefix, struct span name)
-{
-    const char *text = prefix.data;
-    if (prefix.bytes == 0 || text[prefix.bytes - 1] != '*')
-        return span_equal(prefix, name);
-    size_t bytes = prefix.bytes - 1;
-    return bytes == 0 || (name.bytes >= bytes && memcmp(name.data, text, bytes) == 0);
-}
-
-static bool is_number(struct span word, uint64_t most, uint64_t *out_number)
-{
-    const char *text = word.data;
-    uint64_t number = 0;
-    for (size_t i = 0; i < word.bytes; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        number = number * 10 + (uint64_t)(text[i] - '0');
-        if (number > most)
-            return false;
-    }
-    *out_number = number;
-    return word.bytes > 0;
-}
-
-/* ---- dates ----------------------------------------------------------------------------------- */
-
-/* Days since 1970-01-01 in the Gregorian calendar.  A year begins in March here, so that a leap day
- * is its last day. */
-static int64_t day_of(int64_t year, int64_t month, int64_t day)
-{
-    int64_t years = month > 2 ? year : year - 1;
-    int64_t months = month > 2 ? month - 3 : month + 9;
-    int64_t leap_days = years / 4 - years / 100 + years / 400;
-    return 365 * years + leap_days + (153 * months + 2) / 5 + day - 1 - 719468;
-}
-
-static bool is_leap(uint64_t year)
-{
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
-/* YYYY-MM-DD; out_end_s: the end of that day in UTC. */
-static bool is_date(struct span word, int64_t *out_end_s)
-{
-    static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    const char *text = word.data;
-    uint64_t year, month, day;
-    if (word.bytes != 10 || text[4] != '-' || text[7] != '-' ||
-        !is_number(span_of(text, 4), 9999, &year) || !is_number(span_of(text + 5, 2), 12, &month) ||
-        !is_number(span_of(text + 8, 2), 31, &day) || year < 1970 || month == 0 || day == 0)
-        return false;
-    if (day > days[month - 1] + (month == 2 && is_leap(year) ? 1U : 0U))
-        return false;
-    *out_end_s = (day_of((int64_t)year, (int64_t)month, (int64_t)day) + 1) * DAY_S;
-    return true;
-}
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* The name that is the next word, as what it is by now.  false: it was complained. */
@@ -293,7 +226,7 @@ static bool read_until(struct reading *reading, int64_t *out_end_s)
                         "does not belong here: expected 'until YYYY-MM-DD' or the "
                         "end of the line; a comment has a line of its own");
     word = next_word(reading);
-    if (!is_date(word, out_end_s))
+    if (!word_is_date(word, out_end_s))
         return complain(reading, word, "is not a date: expected YYYY-MM-DD behind 'until'");
     return expect_end(reading);
 }
@@ -342,7 +275,7 @@ static bool read_credential(struct reading *reading, bool is_key)
         if (fault != KEY_OK) /* a secret is not repeated */
             return complain(reading, fault == KEY_OTHER_KIND ? span_text("ebs_...") : word,
                             key_complaint(fault));
-    } else if (!is_number(word, UINT32_MAX - 1, &uid)) {
+    } else if (!word_is_number(word, UINT32_MAX - 1, &uid)) {
         return complain(reading, word, "is not a user id: expected a number, as 'id -u' prints it");
     }
     credential.uid = (uint32_t)uid;
@@ -416,7 +349,7 @@ static bool add_to_part(struct reading *reading, struct rule *rule, enum part pa
     switch (part) {
     case PART_RIGHTS: return add_right(reading, rule, word);
     case PART_AS:
-        if (!is_name_or_prefix(word))
+        if (!word_is_name_or_begin(word))
             return complain(reading, word, "is not a party's name, nor the begin of one and '*'");
         return add_word(reading, &rule->as, word);
     case PART_READS:
@@ -424,7 +357,7 @@ static bool add_to_part(struct reading *reading, struct rule *rule, enum part pa
             return complain(reading, word, "is not a pattern of topics, as 'alice/grads' or '+/#'");
         return add_word(reading, &rule->reads, word);
     case PART_JOBS:
-        if (!is_name_or_prefix(word))
+        if (!word_is_name_or_begin(word))
             return complain(reading, word, "is not a job's name, nor the begin of one and '*'");
         return add_word(reading, &rule->jobs, word);
     }
@@ -663,7 +596,7 @@ static bool rule_is_of(const struct access *access, const struct rule *rule, uin
 static bool any_matches(const struct access *access, struct words words, struct span name)
 {
     for (uint32_t i = 0; i < words.count; i++)
-        if (prefix_matches(word_at(access, words.first + i), name))
+        if (word_matches_name(word_at(access, words.first + i), name))
             return true;
     return false;
 }
