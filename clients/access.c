@@ -45,12 +45,14 @@ static int check(struct question *question)
         cli_json_number(line, "uids", summary->uids);
         cli_json_number(line, "groups", summary->groups);
         cli_json_number(line, "rules", summary->rules);
+        cli_json_number(line, "limits", summary->limits);
         (void)cli_json_print(&line, stdout);
     } else {
         cli_print_text(stdout, question->cli.argv[1], "");
         printf(": well formed; names: %" PRIu32 ", keys: %" PRIu32 ", uids: %" PRIu32
-               ", groups: %" PRIu32 ", rules: %" PRIu32 "\n",
-               summary->names, summary->keys, summary->uids, summary->groups, summary->rules);
+               ", groups: %" PRIu32 ", rules: %" PRIu32 ", limits: %" PRIu32 "\n",
+               summary->names, summary->keys, summary->uids, summary->groups, summary->rules,
+               summary->limits);
     }
     (void)cli_flush_output(&question->cli, &result);
     return result;
@@ -95,6 +97,26 @@ static void explain_rights(const struct question *question)
     }
 }
 
+/* One line: how much they may have in all, and by which line of the file. */
+static void print_limit(const struct question *question, enum bus_limit limit)
+{
+    uint64_t amount = 0;
+    uint32_t line = bus_access_limit(question->access, question->name, limit, &amount);
+    if (question->cli.is_json) {
+        struct cli_json *object = cli_json_new();
+        cli_json_text(object, "name", question->name);
+        cli_json_text(object, "limit", bus_limit_name(limit));
+        if (line != 0) {
+            cli_json_number(object, "amount", (int64_t)amount); /* at most 2^56 */
+        }
+        cli_json_number(object, "line", line);
+        (void)cli_json_print(&object, stdout);
+    } else if (line != 0) {
+        printf("  at most %" PRIu64 " %s, by line %" PRIu32 "\n", amount,
+               limit == BUS_LIMIT_RATE ? "bytes a second" : bus_limit_name(limit), line);
+    }
+}
+
 static int explain(struct question *question)
 {
     const struct cli *cli = &question->cli;
@@ -113,6 +135,9 @@ static int explain(struct question *question)
         printf("\n");
     }
     explain_rights(question);
+    for (int limit = BUS_LIMIT_CONNECTIONS; limit <= BUS_LIMIT_RATE; limit++) {
+        print_limit(question, (enum bus_limit)limit);
+    }
     for (int i = 3; i < cli->argc; i++) {
         uint32_t line = bus_access_may_read(question->access, question->name, question->job,
                                             question->party, cli->argv[i]);

@@ -6,6 +6,7 @@
 #ifndef CORE_MODEL_H
 #define CORE_MODEL_H
 
+#include "broker/core/model/account.h"
 #include "broker/core/model/attachment.h"
 #include "broker/core/model/core.h"
 #include "broker/core/model/failure.h"

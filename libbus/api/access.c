@@ -18,6 +18,9 @@
 
 _Static_assert((int)BUS_RIGHT_PARTY == ACCESS_PARTY && (int)BUS_RIGHT_ADMIN == ACCESS_ADMIN,
                "rights are numbered alike");
+_Static_assert((int)BUS_LIMIT_CONNECTIONS == ACCESS_CONNECTIONS &&
+                   (int)BUS_LIMIT_RATE == ACCESS_RATE && ACCESS_RATE + 1 == ACCESS_QUOTA_COUNT,
+               "limits are numbered alike");
 
 struct bus_access {
     struct memory memory;
@@ -28,6 +31,16 @@ struct bus_access {
 const char *bus_right_name(enum bus_right right)
 {
     return access_right_name((enum access_right)right);
+}
+
+static bool is_limit(enum bus_limit limit)
+{
+    return (unsigned)limit < ACCESS_QUOTA_COUNT;
+}
+
+const char *bus_limit_name(enum bus_limit limit)
+{
+    return is_limit(limit) ? access_quota_name((enum access_quota)limit) : "";
 }
 
 static enum bus_err say_no_memory(struct bus_error **reterr)
@@ -91,7 +104,8 @@ enum bus_err bus_access_read(const char *path, struct bus_access **out_access,
                                                   .keys = counts.keys,
                                                   .uids = counts.uids,
                                                   .groups = counts.groups,
-                                                  .rules = counts.rules};
+                                                  .rules = counts.rules,
+                                                  .limits = counts.limits};
     *out_access = access;
     return BUS_OK;
 }
@@ -148,4 +162,17 @@ uint32_t bus_access_may_read(const struct bus_access *access, const char *name, 
         return 0;
     return access_may_match(access->access, principal, span_text(job), span_text(party),
                             span_text(topic));
+}
+
+uint32_t bus_access_limit(const struct bus_access *access, const char *name, enum bus_limit limit,
+                          uint64_t *out_amount)
+{
+    uint64_t amount = ACCESS_UNLIMITED;
+    uint32_t principal = find(access, name);
+    uint32_t line = 0;
+    if (principal != 0 && is_limit(limit))
+        line = access_limit(access->access, principal, (enum access_quota)limit, &amount);
+    if (out_amount != NULL)
+        *out_amount = amount;
+    return line;
 }

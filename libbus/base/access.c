@@ -41,6 +41,14 @@ struct rule {
     struct words as, reads, jobs;
 };
 
+/* One pair of a limit line. */
+struct limit {
+    uint32_t line;
+    uint32_t who; /* index of a name */
+    enum access_quota quota;
+    uint64_t amount;
+};
+
 struct array {
     void *items;
     size_t item_bytes;
@@ -52,7 +60,7 @@ struct access {
     struct memory *memory;
     char *text; /* the names and words are parts of it */
     size_t text_bytes;
-    struct array names, credentials, rules, members, words;
+    struct array names, credentials, rules, limits, members, words;
     struct name_map name_map; /* name: its index */
 };
 
@@ -66,6 +74,23 @@ struct reading {
 
 static const char *const right_names[] = {"party", "tap", "status", "job", "dead", "admin"};
 enum { RIGHT_COUNT = sizeof right_names / sizeof right_names[0] };
+
+/* Bytes count by 1024, as in errbusd(8), and things by 1000. */
+static const struct {
+    const char *name;
+    unsigned thousand;
+} quotas[ACCESS_QUOTA_COUNT] = {
+    [ACCESS_CONNECTIONS] = {"connections", 1000},
+    [ACCESS_JOBS] = {"jobs", 1000},
+    [ACCESS_OPEN_SLOTS] = {"open-slots", 1000},
+    [ACCESS_BYTES] = {"bytes", 1024},
+    [ACCESS_RATE] = {"rate", 1024},
+};
+
+const char *access_quota_name(enum access_quota quota)
+{
+    return quotas[quota].name;
+}
 
 const char *access_right_name(enum access_right right)
 {
@@ -110,6 +135,11 @@ static struct credential *credential_at(const struct access *access, uint32_t in
 static const struct rule *rule_at(const struct access *access, uint32_t index)
 {
     return (const struct rule *)access->rules.items + index;
+}
+
+static const struct limit *limit_at(const struct access *access, uint32_t index)
+{
+    return (const struct limit *)access->limits.items + index;
 }
 
 static struct span word_at(const struct access *access, uint32_t index)
@@ -411,6 +441,51 @@ static bool read_rule(struct reading *reading)
     return true;
 }
 
+static bool has_limit(const struct access *access, const struct limit *limit)
+{
+    for (uint32_t i = 0; i < access->limits.count; i++)
+        if (limit_at(access, i)->who == limit->who && limit_at(access, i)->quota == limit->quota)
+            return true;
+    return false;
+}
+
+/* The next two words: what is limited, and to how much. */
+static bool read_limit(struct reading *reading, struct limit *limit)
+{
+    struct access *access = reading->access;
+    struct span word = next_word(reading);
+    unsigned quota = 0;
+    while (quota < ACCESS_QUOTA_COUNT && !word_is(word, quotas[quota].name))
+        quota += 1;
+    if (quota == ACCESS_QUOTA_COUNT)
+        return complain(reading, word,
+                        "cannot be limited: expected connections, jobs, open-slots, bytes or rate");
+    limit->quota = (enum access_quota)quota;
+    if (has_limit(access, limit))
+        return complain(reading, word, "is limited already for this name: keep one of the limits");
+    word = next_word(reading);
+    if (!word_is_amount(word, quotas[quota].thousand, &limit->amount))
+        return complain(reading, word, "is no amount: expected a number, as 8, 10K, 200M or 4G");
+    struct limit *place = array_add(access->memory, &access->limits);
+    if (place == NULL)
+        return is_short_of_memory(reading);
+    *place = *limit;
+    return true;
+}
+
+/* "limit NAME WHAT AMOUNT [WHAT AMOUNT...]" */
+static bool read_limits(struct reading *reading)
+{
+    struct limit limit = {.line = reading->line};
+    if (!read_name(reading, &limit.who))
+        return false;
+    do {
+        if (!read_limit(reading, &limit))
+            return false;
+    } while (has_word(reading));
+    return true;
+}
+
 static bool read_line(struct reading *reading)
 {
     struct span word = next_word(reading);
@@ -425,7 +500,9 @@ static bool read_line(struct reading *reading)
         return read_group(reading);
     if (word_is(word, "allow"))
         return read_rule(reading);
-    return complain(reading, word, "begins no line: expected key, uid, group or allow");
+    if (word_is(word, "limit"))
+        return read_limits(reading);
+    return complain(reading, word, "begins no line: expected key, uid, group, allow or limit");
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -480,6 +557,7 @@ struct access *access_read(struct memory *memory, struct span text, struct acces
     access->names.item_bytes = sizeof(struct name);
     access->credentials.item_bytes = sizeof(struct credential);
     access->rules.item_bytes = sizeof(struct rule);
+    access->limits.item_bytes = sizeof(struct limit);
     access->members.item_bytes = sizeof(uint32_t);
     access->words.item_bytes = sizeof(struct span);
     name_map_init(&access->name_map, memory);
@@ -513,6 +591,7 @@ void access_free(struct access **access)
     array_fini(old->memory, &old->names);
     array_fini(old->memory, &old->credentials);
     array_fini(old->memory, &old->rules);
+    array_fini(old->memory, &old->limits);
     array_fini(old->memory, &old->members);
     array_fini(old->memory, &old->words);
     memory_give(old->memory, old->text, old->text_bytes);
@@ -521,7 +600,7 @@ void access_free(struct access **access)
 
 struct access_counts access_counts(const struct access *access)
 {
-    struct access_counts counts = {.rules = access->rules.count};
+    struct access_counts counts = {.rules = access->rules.count, .limits = access->limits.count};
     for (uint32_t i = 0; i < access->names.count; i++) {
         counts.principals += name_at(access, i)->kind == NAME_PRINCIPAL;
         counts.groups += name_at(access, i)->kind == NAME_GROUP;
@@ -582,11 +661,12 @@ int64_t access_next_end_s(const struct access *access, int64_t now_s)
 
 /* ---- may ------------------------------------------------------------------------------------- */
 
-static bool rule_is_of(const struct access *access, const struct rule *rule, uint32_t principal)
+/* The name at index is the principal's, or that of a group with it. */
+static bool name_has(const struct access *access, uint32_t index, uint32_t principal)
 {
-    const struct name *who = name_at(access, rule->who);
+    const struct name *who = name_at(access, index);
     if (who->kind == NAME_PRINCIPAL)
-        return rule->who + 1 == principal;
+        return index + 1 == principal;
     for (uint32_t i = 0; i < who->member_count; i++)
         if (((const uint32_t *)access->members.items)[who->member_first + i] + 1 == principal)
             return true;
@@ -606,7 +686,7 @@ static bool rule_is_for(const struct access *access, const struct rule *rule, ui
                         enum access_right right, struct span job)
 {
     bool is_admin = (rule->rights & ACCESS_ADMIN) != 0 && right != ACCESS_PARTY;
-    if (!rule_is_of(access, rule, principal))
+    if (!name_has(access, rule->who, principal))
         return false;
     if (is_admin)
         return true;
@@ -702,4 +782,25 @@ uint32_t access_may_read_all(const struct access *access, uint32_t principal, st
             return rule->line;
     }
     return 0;
+}
+
+/* ---- how much -------------------------------------------------------------------------------- */
+
+uint32_t access_limit(const struct access *access, uint32_t principal, enum access_quota quota,
+                      uint64_t *out_amount)
+{
+    uint32_t line = 0;
+    *out_amount = ACCESS_UNLIMITED;
+    for (uint32_t i = 0; principal != 0 && i < access->limits.count; i++) {
+        const struct limit *limit = limit_at(access, i);
+        bool is_own = limit->who + 1 == principal;
+        if (limit->quota != quota || !name_has(access, limit->who, principal) ||
+            (!is_own && limit->amount >= *out_amount))
+            continue;
+        *out_amount = limit->amount;
+        line = limit->line;
+        if (is_own)
+            break;
+    }
+    return line;
 }

@@ -29,6 +29,19 @@ enum access_right {
 /* The word in the file; right: one of them. */
 const char *access_right_name(enum access_right right);
 
+/* What a line may limit: what somebody has in all, over all connections and jobs. */
+enum access_quota {
+    ACCESS_CONNECTIONS, /* clients that are connected, or that may come back */
+    ACCESS_JOBS,        /* that they began */
+    ACCESS_OPEN_SLOTS,
+    ACCESS_BYTES, /* of values that the broker keeps */
+    ACCESS_RATE,  /* bytes a second that they write */
+    ACCESS_QUOTA_COUNT
+};
+#define ACCESS_UNLIMITED UINT64_MAX
+/* The word in the file. */
+const char *access_quota_name(enum access_quota quota);
+
 /* What is wrong with a file, and where. */
 struct access_fault {
     uint32_t line;
@@ -41,7 +54,7 @@ struct access *access_read(struct memory *memory, struct span text, struct acces
 void access_free(struct access **access);
 
 struct access_counts {
-    uint32_t principals, keys, uids, groups, rules;
+    uint32_t principals, keys, uids, groups, rules, limits;
 };
 struct access_counts access_counts(const struct access *access);
 
@@ -73,5 +86,10 @@ uint32_t access_may_read_all(const struct access *access, uint32_t principal, st
 /* Some topic that the pattern matches. */
 uint32_t access_may_match(const struct access *access, uint32_t principal, struct span job,
                           struct span party, struct span pattern);
+
+/* How much of it somebody may have.  The line of a name comes before those of its groups, and of
+ * these the smallest counts.  0: no line limits it, and the amount is ACCESS_UNLIMITED. */
+uint32_t access_limit(const struct access *access, uint32_t principal, enum access_quota quota,
+                      uint64_t *out_amount);
 
 #endif

@@ -8,6 +8,9 @@
 
 enum { DAY_S = 86400 };
 
+/* Larger amounts are typing errors, and refused: a million times what a broker can hold. */
+#define AMOUNT_MAX (UINT64_C(1) << 56)
+
 bool word_is_name_or_begin(struct span word)
 {
     const char *text = word.data;
@@ -40,6 +43,29 @@ bool word_is_number(struct span word, uint64_t most, uint64_t *out_number)
     }
     *out_number = number;
     return word.bytes > 0;
+}
+
+bool word_is_amount(struct span word, unsigned thousand, uint64_t *out_amount)
+{
+    static const char suffixes[] = "KMG";
+    static const char small_suffixes[] = "kmg";
+    const char *text = word.data;
+    uint64_t factor = 1;
+    uint64_t number = 0;
+    bool is_suffixed = false;
+    for (unsigned i = 0; word.bytes > 0 && i < sizeof suffixes - 1 && !is_suffixed; i++) {
+        char last = text[word.bytes - 1];
+        factor *= thousand;
+        is_suffixed = last == suffixes[i] || last == small_suffixes[i];
+    }
+    if (is_suffixed)
+        word.bytes -= 1;
+    else
+        factor = 1;
+    if (!word_is_number(word, AMOUNT_MAX / factor, &number))
+        return false;
+    *out_amount = number * factor;
+    return true;
 }
 
 /* ---- dates ----------------------------------------------------------------------------------- */

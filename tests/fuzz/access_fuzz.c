@@ -41,6 +41,16 @@ static void check_topics(const struct access *access, uint32_t principal, struct
     }
 }
 
+/* Limits are amounts, or none. */
+static void check_limits(const struct access *access, uint32_t principal)
+{
+    for (unsigned quota = 0; quota < ACCESS_QUOTA_COUNT; quota++) {
+        uint64_t amount = 0;
+        uint32_t line = access_limit(access, principal, (enum access_quota)quota, &amount);
+        must((line == 0) == (amount == ACCESS_UNLIMITED));
+    }
+}
+
 static void check_principal(const struct access *access, uint32_t principal)
 {
     for (size_t i = 0; i < COUNT(jobs); i++) {
@@ -67,8 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     } else {
         struct access_counts counts = access_counts(access);
         uint32_t all = counts.principals + counts.groups;
-        for (uint32_t principal = 0; principal <= all && principal < 8; principal++)
+        for (uint32_t principal = 0; principal <= all && principal < 8; principal++) {
             check_principal(access, principal);
+            check_limits(access, principal);
+        }
     }
     access_free(&access);
     must(memory.bytes_used == 0);

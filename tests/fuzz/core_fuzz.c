@@ -8,6 +8,7 @@
 #include "libbus/base/must.h"
 #include "libbus/wire/fact.h"
 #include "tests/fuzz/speech.h"
+#include "tests/lib/core_census.h"
 #include "tests/lib/core_dump.h"
 #include "tests/lib/scarce.h"
 
@@ -279,6 +280,7 @@ static void compare(void)
     if (difference != NULL)
         fprintf(stderr, "the facts give another state: %s\n", difference);
     must(difference == NULL);
+    must(core_census_miscounted(core_port_core(w.port)) == NULL);
 }
 
 /* All are gone: their sessions end, however long it takes. */

@@ -27,6 +27,7 @@ static const struct {
     {"groups", offsetof(struct core, groups)},
     {"tasks", offsetof(struct core, tasks)},
     {"attachments", offsetof(struct core, attachments)},
+    {"accounts", offsetof(struct core, accounts)},
     {"needed slots", offsetof(struct core, needs.heads)},
     {"needs", offsetof(struct core, needs.edges)},
 };
@@ -62,6 +63,14 @@ static uint64_t count_failures(const struct core *core)
     return count;
 }
 
+static uint64_t count_held(const struct account *account)
+{
+    uint64_t count = account->refs;
+    for (unsigned i = 0; i < ACCESS_QUOTA_COUNT; i++)
+        count += account->held[i] > 0;
+    return count;
+}
+
 static const char *left(uint64_t count, const char *name)
 {
     static char text[100];
@@ -85,5 +94,68 @@ const char *core_census_left(const struct core *core)
     if (core->job_names.count + core->conns.count + core->tokens.count > 0)
         return left(core->job_names.count + core->conns.count + core->tokens.count,
                     "names, connections and tokens");
+    if (count_held(&core->nobody) > 0)
+        return left(count_held(&core->nobody), "counts of the account without a name");
     return core->parked_bytes > 0 ? left(core->parked_bytes, "bytes that are parked") : NULL;
+}
+
+/* ---- accounts -------------------------------------------------------------------------------- */
+
+static void recount(const struct core *core, struct account *count)
+{
+    const struct session *session = NULL;
+    const struct party *party = NULL;
+    const struct topic *topic = NULL;
+    const struct job *job = NULL;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        if (session->account->id == count->id) {
+            count->refs += 1;
+            count->held[ACCESS_CONNECTIONS] += 1;
+        }
+    while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL)
+        if (party->account->id == count->id) {
+            count->refs += 1;
+            count->held[ACCESS_OPEN_SLOTS] += party->open_count;
+        }
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
+        if (topic->writer->account->id == count->id)
+            count->held[ACCESS_BYTES] += topic->bytes;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        if (job->account->id == count->id) {
+            count->refs += 1;
+            count->held[ACCESS_JOBS] += 1;
+        }
+}
+
+static const char *miscounted(const struct core *core, const struct account *account)
+{
+    static char text[200];
+    struct account count = {.id = account->id};
+    recount(core, &count);
+    if (count.refs != account->refs) {
+        (void)snprintf(text, sizeof text, "'%.*s' has %u references, not %u", /* may be cut */
+                       (int)account->name.bytes, (const char *)account->name.data, account->refs,
+                       count.refs);
+        return text;
+    }
+    for (unsigned i = 0; i < ACCESS_QUOTA_COUNT; i++) {
+        if (count.held[i] == account->held[i])
+            continue;
+        (void)snprintf(text, sizeof text, "'%.*s' has %llu %s, not %llu", /* may be cut */
+                       (int)account->name.bytes, (const char *)account->name.data,
+                       (unsigned long long)account->held[i],
+                       access_quota_name((enum access_quota)i), (unsigned long long)count.held[i]);
+        return text;
+    }
+    return NULL;
+}
+
+const char *core_census_miscounted(const struct core *core)
+{
+    const char *wrong = miscounted(core, &core->nobody);
+    const struct account *account = NULL;
+    while (wrong == NULL &&
+           (account = pool_next(&core->accounts, account != NULL ? account->id : 0)) != NULL)
+        wrong = miscounted(core, account);
+    return wrong;
 }

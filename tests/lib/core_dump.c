@@ -220,8 +220,8 @@ static void put_parties(struct core_dump *dump, const struct core *core)
     while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL) {
         word(dump, "party");
         name(dump, party->name);
-        if (party->owner.bytes > 0)
-            name(dump, party->owner);
+        if (party->account->name.bytes > 0)
+            name(dump, party->account->name);
         LINE(dump, "", party->id, party->job->id, party->state, party->incarnation,
              party->error_limit, number_of(party->ended_by), party->open_count, party->attempt,
              party->first, (uint64_t)party->ended_ns, party->run_rule,
@@ -365,6 +365,8 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
         word(dump, "job");
         name(dump, job->name);
         name(dump, job->run);
+        if (job->account->name.bytes > 0)
+            name(dump, job->account->name);
         LINE(dump, "", job->id, job->attempt, job->first_attempt, job->part_count, job->live_count,
              job->follower_count, job->party_count, job->bytes, job->open_count, job->event_first,
              job->event_next, job->event_bytes);

@@ -3,6 +3,7 @@
 #include "tests/sim/ledger.h"
 
 #include "libbus/base/must.h"
+#include "tests/lib/core_census.h"
 #include "tests/lib/core_dump.h"
 #include "tests/sim/tape.h"
 
@@ -224,7 +225,8 @@ const char *ledger_check(struct ledger *ledger, const struct core *core)
 {
     core_dump_take(&ledger->is, core);
     core_dump_take(&ledger->should, ledger->shadow);
-    return core_dump_differ(&ledger->is, &ledger->should);
+    const char *differ = core_dump_differ(&ledger->is, &ledger->should);
+    return differ != NULL ? differ : core_census_miscounted(core);
 }
 
 /* Each once, under a number of the port; out_ids is the caller's to free. */

@@ -216,7 +216,8 @@ static void write_access(char path[FOLDER_PATH_BYTES_MAX])
                "key bob " OWN_PUBLIC "\n"
                "uid ops 1000\n"
                "allow bob party as auditor reads aggregator/# in audit\n"
-               "allow ops tap status in *\n",
+               "allow ops tap status in *\n"
+               "limit bob jobs 4 rate 2K\n",
                0644, path);
 }
 
@@ -226,7 +227,7 @@ Test(key, has_rights_that_access_explains)
     char path[FOLDER_PATH_BYTES_MAX], expected[TEXT_BYTES];
     write_access(path);
     snprintf(expected, sizeof expected,
-             "%s: well formed; names: 2, keys: 1, uids: 1, groups: 0, rules: 2\n", path);
+             "%s: well formed; names: 2, keys: 1, uids: 1, groups: 0, rules: 2, limits: 2\n", path);
     cr_assert_eq(run(&process, "access", "check", path, NULL), 0);
     expect_said(&process, expected);
     cr_assert_eq(run(&process, "access", "explain", "-j", "audit", "-p", "auditor", path, "bob",
@@ -239,6 +240,8 @@ Test(key, has_rights_that_access_explains)
                           "  job: no\n"
                           "  dead: no\n"
                           "  admin: no\n"
+                          "  at most 4 jobs, by line 6\n"
+                          "  at most 2048 bytes a second, by line 6\n"
                           "  read aggregator/model: yes, by line 4\n"
                           "  read +/grads: yes, by line 4\n");
     cr_assert_eq(run(&process, "access", "explain", "-j", "audit", "-p", "auditor", path, "bob",

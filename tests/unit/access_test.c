@@ -246,7 +246,19 @@ static const struct {
     {"uid bob 1\nallow bob party in a/b", 2, "a/b", "is not a job's name"},
     {"uid bob 1\nallow bob party in x # all", 2, "#", "is not a job's name"},
     {"uid bob \xff", 1, "", "the line is not UTF-8"},
-    {"limit bob jobs 4", 1, "limit", "begins no line"},
+    {"limit bob jobs 4", 1, "bob", "is nobody"},
+    {"uid bob 1\nlimit", 2, "", "a name is missing"},
+    {"uid bob 1\nlimit bob", 2, "", "cannot be limited: expected"},
+    {"uid bob 1\nlimit bob slots 4", 2, "slots", "cannot be limited: expected"},
+    {"uid bob 1\nlimit bob jobs", 2, "", "is no amount"},
+    {"uid bob 1\nlimit bob jobs 4 rate", 2, "", "is no amount"},
+    {"uid bob 1\nlimit bob jobs -1", 2, "-1", "is no amount"},
+    {"uid bob 1\nlimit bob jobs K", 2, "K", "is no amount"},
+    {"uid bob 1\nlimit bob jobs 4T", 2, "4T", "is no amount"},
+    {"uid bob 1\nlimit bob bytes 72057594037927937", 2, "72057594037927937", "is no amount"},
+    {"uid bob 1\nlimit bob bytes 67108865G", 2, "67108865G", "is no amount"},
+    {"uid bob 1\nlimit bob jobs 4 jobs 4", 2, "jobs", "is limited already"},
+    {"uid bob 1\nlimit bob jobs 4\nlimit bob rate 1 jobs 5", 3, "jobs", "is limited already"},
 };
 
 Test(access, says_what_is_wrong_and_where)
@@ -282,6 +294,46 @@ Test(access, says_what_is_wrong_and_where)
     }
 }
 
+Test(access, limits_by_the_line_of_a_name_and_else_by_the_smallest_of_its_groups)
+{
+    struct access *access =
+        read_text("limit silos jobs 4 rate 200M bytes 4g\n"
+                  "limit both jobs 3 open-slots 10k connections 72057594037927936\n"
+                  "limit bob jobs 7 rate 1k bytes 67108864G\n"
+                  "uid alice 1\nuid bob 2\nuid carol 3\n"
+                  "group silos alice bob\ngroup both bob alice\n");
+    static const struct {
+        const char *name;
+        enum access_quota quota;
+        uint64_t amount;
+        uint32_t line;
+    } cases[] = {
+        {"alice", ACCESS_JOBS, 3, 2},
+        {"alice", ACCESS_RATE, 200 * 1024 * 1024, 1},
+        {"alice", ACCESS_BYTES, UINT64_C(4) * 1024 * 1024 * 1024, 1},
+        {"alice", ACCESS_OPEN_SLOTS, 10000, 2},
+        {"alice", ACCESS_CONNECTIONS, UINT64_C(1) << 56, 2},
+        {"bob", ACCESS_JOBS, 7, 3},
+        {"bob", ACCESS_RATE, 1024, 3},
+        {"bob", ACCESS_BYTES, UINT64_C(1) << 56, 3},
+        {"bob", ACCESS_OPEN_SLOTS, 10000, 2},
+        {"carol", ACCESS_JOBS, ACCESS_UNLIMITED, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t amount = 0;
+        uint32_t line = access_limit(access, who(access, cases[i].name), cases[i].quota, &amount);
+        cr_assert_eq(line, cases[i].line, "%s %s: line %u", cases[i].name,
+                     access_quota_name(cases[i].quota), line);
+        cr_assert_eq(amount, cases[i].amount, "%s %s", cases[i].name,
+                     access_quota_name(cases[i].quota));
+    }
+    uint64_t amount = 0;
+    cr_assert_eq(access_limit(access, 0, ACCESS_JOBS, &amount), 0);
+    cr_assert_eq(amount, ACCESS_UNLIMITED);
+    cr_assert_eq(access_counts(access).limits, 9);
+    access_free(&access);
+}
+
 Test(access, takes_a_file_of_1_mib_and_no_more)
 {
     struct access_fault fault = {0};
@@ -307,7 +359,7 @@ static void *failing_resize(struct memory *of, void *block, size_t old_bytes, si
 
 Test(access, says_when_there_is_no_memory)
 {
-    static const char text[] = "uid a 1\ngroup g a\nallow g party reads b/c in x";
+    static const char text[] = "uid a 1\ngroup g a\nallow g party reads b/c in x\nlimit g jobs 1";
     real_resize = memory.resize;
     memory.resize = failing_resize;
     uint64_t failed = 0;
@@ -320,5 +372,6 @@ Test(access, says_when_there_is_no_memory)
         access_free(&access);
         cr_assert_eq(memory.bytes_used, 0);
     }
-    cr_assert_geq(failed, 7); /* table, text, names, map, credentials, members, words, rules */
+    cr_assert_geq(failed, 8); /* table, text, names, map, credentials, members, words, rules,
+                               * limits */
 }

@@ -412,6 +412,10 @@ static inline void expect_same(void)
     const char *difference = core_dump_differ(&is, &should);
     if (difference != NULL)
         fail_test("live | replayed: %s", difference);
+    const char *wrong = core_census_miscounted(core);
+    wrong = wrong != NULL ? wrong : core_census_miscounted(shadow);
+    if (wrong != NULL)
+        fail_test("account %s", wrong);
 }
 
 static unsigned sent_whole; /* ranges and parts of what one step let in and settled */

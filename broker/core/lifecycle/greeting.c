@@ -17,6 +17,7 @@
 #include "broker/core/lifecycle/run.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/accept.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -65,12 +66,33 @@ static struct session *session_new(struct core *core, struct job *job,
     return session_make(core, job,
                         &(struct session_terms){.token = session_free_token(core),
                                                 .principal = core->speaker,
+                                                .owner = account_speaker(core),
                                                 .conn = conn,
                                                 .dial = (uint32_t)hello->dial,
                                                 .heartbeat_ms = hello->heartbeat_ms,
                                                 .lost_after_ms = hello->lost_after_ms,
                                                 .grace_ms = hello->grace_ms,
                                                 .is_guard = hello->role == HELLO_GUARD});
+}
+
+/* Whether the speaker may have one connection more; party: the sessions that it has end then.  If
+ * not, it is told so.  Without memory for its account it has none, and is told later. */
+static bool may_connect(struct core *core, conn_id conn, const struct party *party)
+{
+    struct account *account = account_get(core, account_speaker(core));
+    if (account == NULL)
+        return true;
+    uint64_t ended = 0;
+    if (party != NULL && party->session != NULL)
+        ended += party->session->account == account;
+    if (party != NULL && party->guard != NULL)
+        ended += party->guard->account == account;
+    bool has_room = account_has_room(account, ACCESS_CONNECTIONS, 1 - ended);
+    if (!has_room)
+        refuse(core, conn, CODE_EFULL, ERROR_TYPE_QUOTA,
+               account_full_text(core, account, ACCESS_CONNECTIONS));
+    account_unref(core, account);
+    return has_room;
 }
 
 static void welcome(struct core *core, struct session *session, const struct msg_hello *hello,
@@ -208,7 +230,7 @@ static const char *taken_text(struct core *core, const struct party *party)
  * was another's before.  false: no memory. */
 static bool take_party(struct core *core, struct party *party)
 {
-    bool is_anothers = party->owner.bytes > 0 && !rights_is_same(core, party->principal);
+    bool is_anothers = party->account->name.bytes > 0 && !rights_is_same(core, party->principal);
     if (is_anothers && core->access != NULL)
         LIST_EACH(link, &party->durables)
             sub_end(core, LIST_OWNER(link, struct sub, durable_link));
@@ -247,6 +269,8 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
         return;
     }
+    if (!may_connect(core, conn, party))
+        return;
     while (party_any_session(party) != NULL)
         session_lose(core, party_any_session(party), ERROR_TYPE_REPLACED,
                      "a fresh party of the same name came, and its connection was gone");
@@ -309,6 +333,8 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
         return;
     }
+    if (!may_connect(core, conn, NULL))
+        return;
     struct session *session = session_new(core, party->job, hello, conn);
     if (session == NULL) {
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL,
@@ -372,6 +398,8 @@ static void observe(struct core *core, conn_id conn, const struct msg_hello *hel
         deny(core, conn);
         return;
     }
+    if (!may_connect(core, conn, NULL))
+        return;
     bool is_kept = job != NULL || span_keep(core, wished, &name);
     struct session *observer = is_kept ? session_new(core, job, hello, conn) : NULL;
     if (observer == NULL) {
@@ -427,9 +455,10 @@ void session_hello(struct core *core, conn_id conn, const struct msg_hello *hell
         observe(core, conn, hello);
         return;
     }
-    struct job *job = job_get(core, hello->job);
+    struct job_refusal refusal;
+    struct job *job = job_get(core, hello->job, &refusal);
     if (job == NULL) {
-        refuse(core, conn, CODE_EFULL, ERROR_TYPE_FULL, "the broker has no room for another job");
+        refuse(core, conn, CODE_EFULL, refusal.type, refusal.message);
         return;
     }
     join(core, conn, hello, job);

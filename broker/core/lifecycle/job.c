@@ -4,6 +4,7 @@
 
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/judgement.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -50,7 +51,7 @@ static bool reserve_timers(struct core *core, struct job *job)
     return false;
 }
 
-struct job *job_make(struct core *core, uint32_t id, struct span name)
+struct job *job_make(struct core *core, uint32_t id, struct span name, struct span owner)
 {
     struct job *job = core_take(&core->jobs, id);
     if (job == NULL)
@@ -84,24 +85,46 @@ struct job *job_make(struct core *core, uint32_t id, struct span name)
         pool_give(&core->jobs, job);
         return NULL;
     }
-    if (!span_keep(core, name, &job->name) || !name_map_put(&core->job_names, job->name, job->id)) {
+    job->account = account_get(core, owner);
+    if (job->account == NULL || !span_keep(core, name, &job->name) ||
+        !name_map_put(&core->job_names, job->name, job->id)) {
+        if (job->account != NULL)
+            account_unref(core, job->account);
         judge_fini(core, job);
         unreserve_timers(core, job);
         span_drop(core, &job->name);
         pool_give(&core->jobs, job);
         return NULL;
     }
+    account_count(job->account, ACCESS_JOBS, 1);
     list_push(&job->topic_list, &job->trim_at);
     note_job_begun(core, job);
     return job;
 }
 
-struct job *job_get(struct core *core, struct span name)
+/* Whether the speaker may begin one job more. */
+static bool may_begin(struct core *core, struct job_refusal *out_refusal)
+{
+    struct account *account = account_get(core, account_speaker(core));
+    if (account == NULL)
+        return false;
+    bool has_room = account_has_room(account, ACCESS_JOBS, 1);
+    if (!has_room)
+        *out_refusal =
+            (struct job_refusal){ERROR_TYPE_QUOTA, account_full_text(core, account, ACCESS_JOBS)};
+    account_unref(core, account);
+    return has_room;
+}
+
+struct job *job_get(struct core *core, struct span name, struct job_refusal *out_refusal)
 {
     struct job *job = job_known(core, name);
     if (job != NULL)
         return job;
-    job = job_make(core, 0, name);
+    *out_refusal = (struct job_refusal){ERROR_TYPE_FULL, "the broker has no room for another job"};
+    if (!may_begin(core, out_refusal))
+        return NULL;
+    job = job_make(core, 0, name, account_speaker(core));
     if (job != NULL && core->journal.health != HEALTH_WELL)
         tell_journal_to(core, job);
     return job;
@@ -129,6 +152,8 @@ void job_free(struct core *core, struct job *job)
     name_map_fini(&job->parties);
     name_map_fini(&job->topics);
     unreserve_timers(core, job);
+    account_count(job->account, ACCESS_JOBS, (uint64_t)-1);
+    account_unref(core, job->account);
     span_drop(core, &job->run);
     span_drop(core, &job->name);
     pool_give(&core->jobs, job);

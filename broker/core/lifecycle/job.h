@@ -5,10 +5,15 @@
 
 #include "broker/core/model.h"
 
-/* ... made if it is new; NULL: no room. */
-struct job *job_get(struct core *core, struct span name);
-/* id 0: any.  NULL: no memory. */
-struct job *job_make(struct core *core, uint32_t id, struct span name);
+/* Why there is no job more: a type of error, and a sentence that is good until the next refusal. */
+struct job_refusal {
+    const char *type;
+    const char *message;
+};
+/* ... made if it is new, and the speaker's then.  NULL: out_refusal says why. */
+struct job *job_get(struct core *core, struct span name, struct job_refusal *out_refusal);
+/* id 0: any.  owner: in the access file; may be empty.  NULL: no memory. */
+struct job *job_make(struct core *core, uint32_t id, struct span name, struct span owner);
 void job_free(struct core *core, struct job *job);
 /* One session more; one less. */
 void job_hold(struct core *core, struct job *job);

@@ -643,7 +643,8 @@ void job_create(struct core *core, struct session *session, const struct msg_job
 {
     struct job_spec spec = spec_of(msg);
     const char *wrong = job_create_complaint(msg, &spec);
-    struct job *job = wrong == NULL ? job_get(core, msg->job) : NULL;
+    struct job_refusal refusal;
+    struct job *job = wrong == NULL ? job_get(core, msg->job, &refusal) : NULL;
     enum wire_code code = CODE_ESETTLED;
     const char *type = ERROR_TYPE_JOB_DIFFERS;
     if (wrong != NULL) {
@@ -651,8 +652,8 @@ void job_create(struct core *core, struct session *session, const struct msg_job
         type = ERROR_TYPE_ARGUMENT;
     } else if (job == NULL) {
         code = CODE_EFULL;
-        type = ERROR_TYPE_FULL;
-        wrong = "the broker has no room for another job";
+        type = refusal.type;
+        wrong = refusal.message;
     } else if (job_is_final(job->state) && !job_is_over_for_all(core, job)) {
         code = CODE_EDENIED;
         wrong = job_refusal(job, NULL, &type);

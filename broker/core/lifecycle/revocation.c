@@ -5,6 +5,7 @@
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
@@ -40,7 +41,7 @@ static void revoke(struct core *core, struct session *session)
     text_add(&text, "party ");
     text_add_span(&text, party->name);
     text_add(&text, " lost: access of ");
-    text_add_span(&text, party->owner);
+    text_add_span(&text, party->account->name);
     text_add(&text, " was withdrawn");
     struct failure *failure =
         failure_make(core, &(struct failure_spec){.job = session->job,
@@ -86,13 +87,14 @@ void revocation_step(struct core *core, const struct access *access)
     uint32_t id = 0;
     must(before != NULL && access != NULL);
     while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL)
-        party->principal = access_find(access, party->owner);
+        party->principal = access_find(access, party->account->name);
     while ((session = pool_next(&core->sessions, id)) != NULL) {
         id = session->id;
         session->principal = session->party != NULL ? session->party->principal
                                                     : number_of(access, before, session->principal);
     }
     core->access = access;
+    accounts_review(core);
     id = 0;
     while ((session = pool_next(&core->sessions, id)) != NULL) {
         id = session->id;

@@ -9,6 +9,7 @@
 #include "broker/core/lifecycle/liveness.h"
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/record/accept.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -96,7 +97,8 @@ struct session *session_make(struct core *core, struct job *job, const struct se
         return NULL;
     session_init(core, session, job, terms);
     session->pid = terms->pid;
-    bool has_host = span_keep(core, terms->host, &session->host);
+    session->account = account_get(core, terms->owner);
+    bool has_host = session->account != NULL && span_keep(core, terms->host, &session->host);
     bool has_timer = has_host && timers_reserve(&core->timers);
     bool has_progress = has_timer && timers_reserve(&core->timers);
     bool has_notices = has_progress && timers_reserve(&core->timers);
@@ -104,6 +106,7 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     if (has_token && (conn == 0 || id_map_put(&core->conns, conn, session->id))) {
         session->token = token;
         session->control = conn;
+        account_count(session->account, ACCESS_CONNECTIONS, 1);
         if (job != NULL)
             job_hold(core, job);
         return session;
@@ -117,6 +120,8 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     if (has_timer)
         timers_unreserve(&core->timers, &session->timer);
     span_drop(core, &session->host);
+    if (session->account != NULL)
+        account_unref(core, session->account);
     pool_give(&core->sessions, session);
     return NULL;
 }
@@ -191,6 +196,8 @@ void session_drop(struct core *core, struct session *session)
         party_update_bare(session->party);
         note_session_ended(core, session->party);
     }
+    account_count(session->account, ACCESS_CONNECTIONS, (uint64_t)-1);
+    account_unref(core, session->account);
     pool_give(&core->sessions, session);
     if (job != NULL)
         job_release(core, job);
@@ -202,6 +209,7 @@ bool session_outlive(struct core *core, struct session *session, struct late *la
     conn_id conn = session->control;
     const struct session_terms terms = {.token = session_free_token(core),
                                         .principal = session->principal,
+                                        .owner = session->account->name,
                                         .conn = conn,
                                         .dial = session->dial,
                                         .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
@@ -209,10 +217,12 @@ bool session_outlive(struct core *core, struct session *session, struct late *la
                                             (uint64_t)(session->lost_after_ns / MS_NS)};
     id_map_remove(&core->conns, conn);
     session->control = 0;
-    job_hold(core, job); /* it may have been the last one */
+    struct account *account = account_ref(session->account); /* it may have been the last one */
+    job_hold(core, job);                                     /* the same */
     session_drop(core, session);
     struct session *heir = session_make(core, job, &terms);
     job_release(core, job);
+    account_unref(core, account);
     if (heir == NULL) {
         effects_drop(core->effects, conn);
         return false;

@@ -8,6 +8,7 @@
 struct session_terms {
     uint64_t token;
     uint32_t principal; /* who greeted */
+    struct span owner;  /* ... by name in the access file; may be empty */
     conn_id conn;       /* 0: closed */
     uint32_t dial;      /* of that connection */
     uint64_t heartbeat_ms, lost_after_ms, grace_ms;

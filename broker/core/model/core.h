@@ -4,6 +4,7 @@
 #define CORE_MODEL_CORE_H
 
 #include "broker/core/core.h"
+#include "broker/core/model/account.h"
 #include "broker/core/model/failure.h"
 #include "broker/core/model/report.h"
 #include "broker/core/model/session.h"
@@ -44,6 +45,9 @@ struct core {
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
         awaits, failures, groups, tasks;
+    struct account nobody; /* of everybody without a name: all, if there is no access file */
+    struct pool accounts;
+    struct name_map account_names;
     struct name_map job_names;
     struct id_map conns;  /* conn -> session id */
     struct id_map tokens; /* token -> session id */

@@ -41,6 +41,7 @@ struct job {
     uint32_t id;
     struct span name;        /* owned */
     uint32_t attempt;        /* of a job that nobody created: the number of its run */
+    struct account *account; /* a reference: of who began it */
     struct span run;         /* owned: what a launcher calls this run; empty: nothing */
     bool is_continued;       /* all parties of the run had ended, and others continued it */
     int64_t rest_ns;         /* ... when the last of them ended, by the wall clock; 0: not known */

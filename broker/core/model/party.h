@@ -46,8 +46,9 @@ struct party {
     struct party_end ends[LIMIT_PARTY_ENDS]; /* of earlier ones of this attempt, oldest first */
     uint32_t end_count;
     uint64_t client;         /* client id of the HELLO that began it; 0: none */
-    struct span owner;       /* owned: who joined last, by name in the access file; empty: nobody */
-    uint32_t principal;      /* its number in the table in force; 0: it is not there */
+    struct account *account; /* a reference: of who joined last */
+    struct list account_link;
+    uint32_t principal;      /* of that account, in the table in force; 0: it is not there */
     uint32_t dial;           /* HELLO.dial of that client's last connection */
     uint32_t rank;           /* its place in the job, or RANK_NONE */
     struct session *session; /* that writes and reads for the live incarnation, or NULL */

@@ -113,12 +113,13 @@ struct session {
     struct party *party;  /* NULL: an observer */
     struct late *late;    /* owned: the party that it was; NULL: any other session */
     uint32_t incarnation;
-    uint32_t principal; /* who greeted, in core->access; 0: there is no access file */
-    conn_id control;    /* 0: closed */
-    conn_id data;       /* 0: not attached */
-    uint32_t dial;      /* HELLO.dial of the last connection */
-    bool is_guard;      /* party->guard, not party->session */
-    bool is_ready;      /* READY came on this connection */
+    uint32_t principal;      /* who greeted, in core->access; 0: there is no access file */
+    struct account *account; /* a reference: of who greeted */
+    conn_id control;         /* 0: closed */
+    conn_id data;            /* 0: not attached */
+    uint32_t dial;           /* HELLO.dial of the last connection */
+    bool is_guard;           /* party->guard, not party->session */
+    bool is_ready;           /* READY came on this connection */
     bool is_suspect;
     bool is_at_barrier;
     int64_t barrier_ns; /* since when it is there; core_clock() */

@@ -57,8 +57,8 @@ void note_failure_forgotten(struct core *core, const struct failure *failure)
 void note_job_begun(struct core *core, const struct job *job)
 {
     if (core->is_noting)
-        NOTE(core, JOB_BEGUN, job_begun, .job = job->id, .name = job->name,
-             .attempt = job->attempt);
+        NOTE(core, JOB_BEGUN, job_begun, .job = job->id, .name = job->name, .attempt = job->attempt,
+             .owner = job->account->name);
 }
 
 void note_job_ended(struct core *core, const struct job *job)
@@ -129,7 +129,8 @@ void note_took_part(struct core *core, const struct party *party)
 {
     if (core->is_noting)
         NOTE(core, TOOK_PART, took_part, .party = party->id, .attempt = party->attempt,
-             .incarnation = party->first, .run_rule = party->run_rule);
+             .incarnation = party->first, .run_rule = party->run_rule,
+             .owner = party->account->name);
 }
 
 void note_party_known(struct core *core, const struct party *party)
@@ -155,7 +156,7 @@ void note_party_joined(struct core *core, const struct party *party)
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
              .pid = session->pid, .run_rule = party->run_rule, .client = party->client,
-             .owner = party->owner);
+             .owner = party->account->name);
 }
 
 void note_party_ended(struct core *core, const struct party *party)
@@ -189,7 +190,7 @@ void note_guard_joined(struct core *core, const struct party *party)
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
             .programs = party->program_count - (party->session != NULL), /* that has its own fact */
-            .run_rule = party->run_rule, .client = party->client, .owner = party->owner);
+            .run_rule = party->run_rule, .client = party->client, .owner = party->account->name);
 }
 
 void note_program_joined(struct core *core, const struct party *party)

@@ -2,7 +2,7 @@
 /* rights.c -- see rights.h. */
 #include "broker/core/record/rights.h"
 
-#include "broker/core/record/owned_span.h"
+#include "broker/core/record/account.h"
 #include "libbus/base/must.h"
 
 #include <stddef.h>
@@ -28,12 +28,10 @@ bool rights_may_observe(const struct core *core, struct span job)
 
 bool rights_take_party(struct core *core, struct party *party)
 {
-    struct span owner;
-    struct span name = core->access != NULL ? access_name(core->access, core->speaker) : SPAN_NONE;
-    if (!span_keep(core, name, &owner))
+    struct account *account = account_get(core, account_speaker(core));
+    if (account == NULL)
         return false;
-    span_drop(core, &party->owner);
-    party->owner = owner;
+    account_take_party(core, party, account);
     party->principal = core->speaker;
     return true;
 }
@@ -42,7 +40,8 @@ void rights_resume(struct core *core)
 {
     struct party *party = NULL;
     while ((party = pool_next(&core->parties, party != NULL ? party->id : 0)) != NULL)
-        party->principal = core->access != NULL ? access_find(core->access, party->owner) : 0;
+        party->principal =
+            core->access != NULL ? access_find(core->access, party->account->name) : 0;
     struct session *session = NULL;
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         session->principal = session->party != NULL ? session->party->principal : 0;

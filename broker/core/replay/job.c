@@ -17,7 +17,8 @@ const char *replay_job_begun(struct core *core, const struct fact_job_begun *fac
     uint32_t known;
     if (replayed_job(core, fact->job) != NULL || name_map_get(&core->job_names, fact->name, &known))
         return WRONG_TWICE;
-    struct job *job = fact->job != 0 ? job_make(core, (uint32_t)fact->job, fact->name) : NULL;
+    struct job *job =
+        fact->job != 0 ? job_make(core, (uint32_t)fact->job, fact->name, fact->owner) : NULL;
     if (job == NULL)
         return WRONG_NO_MEMORY;
     job->attempt = (uint32_t)fact->attempt;

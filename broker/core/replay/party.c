@@ -7,7 +7,7 @@
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
-#include "broker/core/record/owned_span.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/replay/lookup.h"
 #include "broker/core/settling/refusal.h"
@@ -47,14 +47,25 @@ static bool token_is_new(const struct core *core, uint64_t token)
     return token != 0 && !id_map_get(&core->tokens, token, &known);
 }
 
+/* Who joined last, by name in the access file; false: no memory. */
+static bool take_owner(struct core *core, struct party *party, struct span owner)
+{
+    struct account *account = account_get(core, owner);
+    if (account == NULL)
+        return false;
+    account_take_party(core, party, account);
+    return true;
+}
+
 const char *replay_took_part(struct core *core, struct party *party,
                              const struct fact_took_part *fact)
 {
-    (void)core;
     if (party->incarnation != 0 || fact->attempt == 0 || fact->attempt > party->job->attempt)
         return WRONG_NO_ORDER;
     party->attempt = (uint32_t)fact->attempt;
     party->first = (uint32_t)fact->incarnation;
+    if (!take_owner(core, party, fact->owner))
+        return WRONG_NO_MEMORY;
     party->run_rule = (uint8_t)fact->run_rule;
     party->job->part_count += party->attempt == party->job->attempt;
     return NULL;
@@ -73,14 +84,12 @@ struct beginning {
     uint64_t incarnation;
     uint64_t run_rule;
     uint64_t client;
-    struct span owner;
 };
 
 #define BEGINNING_OF(fact)                                                                         \
     ((struct beginning){.incarnation = (fact)->incarnation,                                        \
                         .run_rule = (fact)->run_rule,                                              \
-                        .client = (fact)->client,                                                  \
-                        .owner = (fact)->owner})
+                        .client = (fact)->client})
 
 static const char *begin_incarnation(struct core *core, struct party *party,
                                      struct beginning beginning, const struct session_terms *terms)
@@ -95,8 +104,7 @@ static const char *begin_incarnation(struct core *core, struct party *party,
         return WRONG_NO_MEMORY;
     party->run_rule = (uint8_t)beginning.run_rule;
     party->client = beginning.client;
-    span_drop(core, &party->owner);
-    if (!span_keep(core, beginning.owner, &party->owner))
+    if (!take_owner(core, party, terms->owner))
         return WRONG_NO_MEMORY;
     session_begin(core, party, session, (uint32_t)beginning.incarnation);
     return NULL;
@@ -105,7 +113,8 @@ static const char *begin_incarnation(struct core *core, struct party *party,
 const char *replay_party_joined(struct core *core, struct party *party,
                                 const struct fact_party_joined *fact)
 {
-    const struct session_terms terms = TERMS_OF(fact);
+    struct session_terms terms = TERMS_OF(fact);
+    terms.owner = fact->owner;
     return begin_incarnation(core, party, BEGINNING_OF(fact), &terms);
 }
 
@@ -114,6 +123,7 @@ const char *replay_guard_joined(struct core *core, struct party *party,
 {
     struct session_terms terms = TERMS_OF(fact);
     terms.is_guard = true;
+    terms.owner = fact->owner;
     const char *wrong = begin_incarnation(core, party, BEGINNING_OF(fact), &terms);
     if (wrong == NULL)
         party->program_count = (uint32_t)fact->programs;
@@ -123,7 +133,8 @@ const char *replay_guard_joined(struct core *core, struct party *party,
 const char *replay_program_joined(struct core *core, struct party *party,
                                   const struct fact_program_joined *fact)
 {
-    const struct session_terms terms = TERMS_OF(fact);
+    struct session_terms terms = TERMS_OF(fact);
+    terms.owner = party->account->name;
     if (party->guard == NULL || party->session != NULL || fact->program <= party->program_count)
         return WRONG_NO_ORDER;
     if (!token_is_new(core, fact->token))

@@ -55,6 +55,7 @@ static void resume_topic(struct topic *topic)
     }
     topic->is_held_back = true; /* readers tell where they are: until then nobody is called slow */
     topic->is_slow_told = true;
+    topic->rate_paid = topic->credit_limit;
 }
 
 static void resume_subs(struct core *core)

@@ -7,6 +7,7 @@
 
 #include "broker/core/groups/request.h"
 #include "broker/core/lifecycle/parked.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/need.h"
@@ -16,6 +17,7 @@
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -124,6 +126,31 @@ static bool may_promise(struct core *core, struct session *session, struct topic
     return true;
 }
 
+/* Why so many bytes more are not kept: a type of error and a sentence.  NULL: they are. */
+static const char *room_refusal(struct core *core, const struct topic *topic, uint64_t bytes,
+                                const char **out_message)
+{
+    if (!job_has_room(core, topic->job, bytes)) {
+        *out_message = "the job keeps all the bytes it may";
+        return ERROR_TYPE_FULL;
+    }
+    if (topic_writer_has_room(core, topic, bytes))
+        return NULL;
+    *out_message = account_full_text(core, topic->writer->account, ACCESS_BYTES);
+    return ERROR_TYPE_QUOTA;
+}
+
+/* The same for one open slot more. */
+static const char *promise_refusal(struct core *core, const struct topic *topic,
+                                   const char **out_message)
+{
+    const struct account *account = topic->writer->account;
+    if (account_has_room(account, ACCESS_OPEN_SLOTS, 1))
+        return NULL;
+    *out_message = account_full_text(core, account, ACCESS_OPEN_SLOTS);
+    return ERROR_TYPE_QUOTA;
+}
+
 static struct slot_place place_of(const struct event_range *range, uint32_t skip)
 {
     return (struct slot_place){.offset = range->offset,
@@ -139,9 +166,10 @@ static bool write_values(struct core *core, struct session *session, struct topi
     uint64_t bytes = range->count * frame_total(range->value_bytes);
     if (!may_promise(core, session, topic, range))
         return false;
-    if (!job_has_room(core, topic->job, bytes)) {
-        reject_range(core, session, topic, range, ERROR_TYPE_FULL,
-                     "the job keeps all the bytes it may");
+    const char *message = NULL;
+    const char *type = room_refusal(core, topic, bytes, &message);
+    if (type != NULL) {
+        reject_range(core, session, topic, range, type, message);
         return false;
     }
     if (!slot_table_reserve(&topic->slots, 1)) {
@@ -179,10 +207,10 @@ static bool write_reserve(struct core *core, struct session *session, struct top
 {
     int64_t due_wall_ns = range->deadline_ms >= 0 ? core->wall_ns + range->deadline_ms * MS_NS : 0;
     const char *message = NULL;
-    const char *type = NULL;
     if (!may_promise(core, session, topic, range))
         return false;
-    if (range->need_count > 0)
+    const char *type = promise_refusal(core, topic, &message);
+    if (type == NULL && range->need_count > 0)
         type = need_refusal(core, topic, range, &message);
     if (type == NULL && !open_slot_promise(core, topic, range->seq, range->value_bytes_max,
                                            range->deadline_ms, due_wall_ns)) {
@@ -249,10 +277,14 @@ static void write_commit(struct core *core, struct session *session, struct topi
                     "the value is larger than was reserved, or than the job allows");
         return;
     }
-    if (!job_has_room(core, topic->job, frame_total(range->value_bytes))) {
-        reject_open(core, session, open, ERROR_TYPE_FULL, "the job keeps all the bytes it may");
+    const char *message = NULL;
+    const char *type = room_refusal(core, topic, frame_total(range->value_bytes), &message);
+    if (type != NULL) {
+        reject_open(core, session, open, type, message);
         return;
     }
+    if (open->value_bytes_max == 0) /* else it was counted when the slot was reserved */
+        rate_spend(core, topic, range->value_bytes);
     effects_retain(core->effects, payload, 1);
     end_request(core, session, open);
     settle_open(core, open, SLOT_VALUE, payload, place_of(range, 0));
@@ -269,6 +301,35 @@ static void refuse_chunk(struct core *core, struct session *session, struct topi
                      "the slot was settled before");
     upload_remember_refused(core, session, topic->id, range->seq);
     upload_tell(core, session, topic, range->seq, range->chunk_total);
+}
+
+/* Why the chunk is not taken: a type of error and a sentence.  NULL: it is. */
+static const char *take_chunk(struct core *core, struct open_slot *open,
+                              const struct event_range *range, payload_id payload,
+                              const char **out_message)
+{
+    uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
+    uint64_t bytes = have == 0 ? range->chunk_total : range->chunk_bytes;
+    *out_message = "a value in chunks could not be accepted";
+    if (is_too_big(core, open, range->chunk_total))
+        return ERROR_TYPE_TOO_BIG;
+    const char *type = room_refusal(core, open->topic, bytes, out_message);
+    if (type != NULL)
+        return type;
+    if (range->chunk_offset != have ||
+        range->chunk_offset + range->chunk_bytes > range->chunk_total ||
+        (open->chunks != NULL && open->chunks->total != range->chunk_total))
+        return ERROR_TYPE_PROTOCOL;
+    if (!open_slot_add_chunk(
+            core, open, range->chunk_total,
+            &(struct chunk){.payload = payload,
+                            .bytes = range->chunk_bytes,
+                            .frame_bytes = (uint32_t)frame_total(range->value_bytes),
+                            .offset = range->offset}))
+        return ERROR_TYPE_NO_MEMORY;
+    if (open->value_bytes_max == 0)
+        rate_spend(core, open->topic, range->chunk_bytes);
+    return NULL;
 }
 
 static void write_chunk(struct core *core, struct session *session, struct topic *topic,
@@ -293,24 +354,10 @@ static void write_chunk(struct core *core, struct session *session, struct topic
             upload_tell(core, session, topic, range->seq, have);
         return;
     }
-    const char *type = NULL;
-    if (is_too_big(core, open, range->chunk_total))
-        type = ERROR_TYPE_TOO_BIG;
-    else if (!job_has_room(core, topic->job, have == 0 ? range->chunk_total : range->chunk_bytes))
-        type = ERROR_TYPE_FULL;
-    else if (range->chunk_offset != have ||
-             range->chunk_offset + range->chunk_bytes > range->chunk_total ||
-             (open->chunks != NULL && open->chunks->total != range->chunk_total))
-        type = ERROR_TYPE_PROTOCOL;
-    else if (!open_slot_add_chunk(
-                 core, open, range->chunk_total,
-                 &(struct chunk){.payload = payload,
-                                 .bytes = range->chunk_bytes,
-                                 .frame_bytes = (uint32_t)frame_total(range->value_bytes),
-                                 .offset = range->offset}))
-        type = ERROR_TYPE_NO_MEMORY;
+    const char *message = NULL;
+    const char *type = take_chunk(core, open, range, payload, &message);
     if (type != NULL) {
-        reject_open(core, session, open, type, "a value in chunks could not be accepted");
+        reject_open(core, session, open, type, message);
         upload_remember_refused(core, session, topic->id, range->seq);
         upload_tell(core, session, topic, range->seq, range->chunk_total);
         return;

@@ -24,6 +24,7 @@
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/model.h"
 #include "broker/core/record/accept.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
@@ -37,6 +38,7 @@
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/pump.h"
+#include "broker/core/streams/rate.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -89,6 +91,7 @@ void core_options_init(struct core_options *options)
 
 static void init_pools(struct core *core)
 {
+    accounts_init(core);
     struct memory *memory = core->memory;
     const struct core_options *options = &core->options;
     pool_init(&core->jobs, memory, sizeof(struct job), LIMIT_JOBS);
@@ -194,6 +197,7 @@ void core_free(struct core **core_at)
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
     effects_fini(&unheard);
+    accounts_fini(core);
     pool_fini(&core->jobs);
     pool_fini(&core->parties);
     pool_fini(&core->sessions);
@@ -452,6 +456,7 @@ static void fire(struct core *core, struct timer *timer)
         job_deadline_passed(core, LIST_OWNER(timer, struct job, deadline));
         break;
     case TIMER_NOTICE: notice_timer(core, LIST_OWNER(timer, struct session, notice_timer)); break;
+    case TIMER_RATE: rate_timer(core, LIST_OWNER(timer, struct account, rate_timer)); break;
     case TIMER_KIND_COUNT: break;
     }
 }

@@ -3,6 +3,7 @@
  * meaning of their own. */
 #include "broker/core/streams/names.h"
 
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -69,8 +70,9 @@ void party_free(struct core *core, struct party *party)
     failure_unref(core, party->ended_by);
     timers_unreserve(&core->timers, &party->complaints.timer);
     failure_forget_fallen(core); /* its number may be another's soon */
+    list_remove(&party->account_link);
+    account_unref(core, party->account);
     span_drop(core, &party->name);
-    span_drop(core, &party->owner);
     pool_give(&core->parties, party);
 }
 
@@ -99,7 +101,6 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
         !name_map_put(&job->parties, party->name, party->id)) {
         timers_unreserve(&core->timers, &party->complaints.timer);
         span_drop(core, &party->name);
-        span_drop(core, &party->owner);
         pool_give(&core->parties, party);
         return NULL;
     }
@@ -110,6 +111,8 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
     list_init(&party->watches);
     list_init(&party->durables);
     list_init(&party->bare_link);
+    party->account = account_ref(&core->nobody);
+    list_push(&core->nobody.parties, &party->account_link);
     list_push(&job->party_list, &party->job_link);
     job->party_count += 1;
     note_party_known(core, party);

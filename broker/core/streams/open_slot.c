@@ -2,6 +2,7 @@
 /* open_slot.c -- slots without outcome: their terms, and the chunks of their values. */
 #include "broker/core/streams/open_slot.h"
 
+#include "broker/core/record/account.h"
 #include "broker/core/record/note.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/topic.h"
@@ -76,6 +77,7 @@ bool open_slot_promise(struct core *core, struct topic *topic, uint64_t seq,
     topic->writer->open_count += 1;
     topic->open_count += 1;
     topic->job->open_count += 1;
+    account_count(topic->writer->account, ACCESS_OPEN_SLOTS, 1);
     struct slot_entry *entry = slot_table_append(
         &topic->slots,
         (struct slot_entry){.first_seq = seq, .count = 1, .state = SLOT_OPEN, .ref = open->id});
@@ -94,6 +96,7 @@ void open_slot_forget(struct core *core, struct open_slot *open)
     topic->writer->open_count -= 1;
     topic->open_count -= 1;
     topic->job->open_count -= 1;
+    account_count(topic->writer->account, ACCESS_OPEN_SLOTS, (uint64_t)-1);
     chunks_unref(core, open->chunks);
     if (terms != NULL) {
         timers_unreserve(&core->timers, &terms->timer);

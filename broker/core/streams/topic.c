@@ -14,6 +14,7 @@
  * job is full, a topic keeps only the slots that some subscription needs and may not lose. */
 #include "broker/core/streams/topic.h"
 
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -24,6 +25,7 @@
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
@@ -93,6 +95,7 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
     uint64_t delta = after - before; /* wraps around when it is negative, as the sums do */
     topic->bytes += delta;
     topic->job->bytes += delta;
+    account_count(topic->writer->account, ACCESS_BYTES, delta);
     if (slot_entry_end(entry) > topic->taken_floor)
         topic->untaken_bytes += delta;
     if (slot_entry_end(entry) <= topic->done_floor)
@@ -122,6 +125,7 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     list_init(&topic->routes);
     list_init(&topic->unpromised);
     list_init(&topic->room_link);
+    list_init(&topic->rate_link);
     lead_init(core, topic);
     list_push(&job->topic_list, &topic->job_link);
     list_push(&writer->topics, &topic->party_link);
@@ -165,6 +169,7 @@ static void pop(struct core *core, struct topic *topic)
     uint64_t weight = topic_weight(core, entry);
     topic->bytes -= weight;
     topic->job->bytes -= weight;
+    account_count(topic->writer->account, ACCESS_BYTES, -weight);
     if (slot_entry_end(entry) <= topic->done_floor) {
         topic->done_bytes -= weight;
         topic->done_slots -= entry->count;
@@ -221,6 +226,7 @@ void topic_restart(struct core *core, struct topic *topic)
         return;
     }
     list_remove(&topic->room_link);
+    list_remove(&topic->rate_link);
     lead_forget(topic);
     lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
@@ -231,6 +237,7 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->is_opened = false;
     topic->credit_used = 0;
     topic->credit_limit = 0;
+    topic->rate_paid = 0;
     topic->taken_floor = 0;
     topic->done_floor = 0;
     topic->done_slots = 0;
@@ -249,6 +256,7 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
+    list_remove(&topic->rate_link);
     lead_forget(topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
@@ -415,6 +423,41 @@ bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
     return job->bytes + bytes <= core->options.job_bytes_max;
 }
 
+static void take_turns(struct list *head, struct list *link)
+{
+    list_remove(link);
+    list_push(head, link);
+}
+
+/* The next topic of an account to be trimmed, or NULL. */
+static struct topic *next_topic(struct account *account)
+{
+    for (int i = 0; i < PRESSURE_TOPICS_MAX && !list_is_empty(&account->parties); i++) {
+        struct party *party = LIST_OWNER(account->parties.next, struct party, account_link);
+        struct list *first = party->topics.next;
+        take_turns(&account->parties, &party->account_link);
+        if (first == &party->topics)
+            continue;
+        take_turns(&party->topics, first);
+        return LIST_OWNER(first, struct topic, party_link);
+    }
+    return NULL;
+}
+
+bool topic_writer_has_room(struct core *core, const struct topic *topic, uint64_t bytes)
+{
+    struct account *account = topic->writer->account;
+    for (int i = 0; i < PRESSURE_TOPICS_MAX; i++) {
+        struct topic *next = NULL;
+        if (account_has_room(account, ACCESS_BYTES, bytes))
+            return true;
+        if ((next = next_topic(account)) == NULL)
+            break;
+        trim(core, next, &(struct keep){0});
+    }
+    return account_has_room(account, ACCESS_BYTES, bytes);
+}
+
 /* Room in one topic is room in its job, for which writers of other topics may wait. */
 static void feed(struct core *core, struct job *job)
 {
@@ -540,7 +583,8 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         window = job_left / JOB_SHARE;
     uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
     uint64_t ahead = whole > GRANT_BYTES ? whole : GRANT_BYTES;
-    uint64_t target = topic->credit_used + (room < ahead ? room : ahead);
+    uint64_t wanted = topic->credit_used + (room < ahead ? room : ahead);
+    uint64_t target = rate_target(core, topic, wanted);
     uint64_t share = window / (lead_is_far(topic) ? GRANT_SHARE_FAR : GRANT_SHARE);
     uint64_t step = share < GRANT_STEP_BYTES ? share : GRANT_STEP_BYTES;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
@@ -554,9 +598,11 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     if (is_due) {
         if (room > 0)
             lead_granted(core, topic, room);
+        rate_pay(topic, target);
         topic->credit_limit = target;
         note_credit(core, topic);
     }
+    rate_wait(core, topic, wanted);
     mark_tight(core, topic);
     mark_waits_for_room(topic, topic->credit_limit <= topic->credit_used && window < whole);
     if (topic->credit_limit <= topic->credit_used || list_is_linked(&topic->lead.waits_link))

@@ -33,7 +33,10 @@ void topic_relieve(struct core *core);
 /* The slots [first, first + count) are settled with failure, as a run at the end. */
 bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t count,
                          struct failure *failure);
+/* Whether so many bytes more can be kept: of the job; and of whoever writes the topic, over all
+ * topics.  Slots that nobody needs go if they must. */
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes);
+bool topic_writer_has_room(struct core *core, const struct topic *topic, uint64_t bytes);
 void topic_mark_end(struct core *core, struct topic *topic, const struct end_mark *mark);
 uint64_t topic_end_of(const struct topic *topic, uint32_t incarnation);
 

@@ -30,6 +30,7 @@ enum timer_kind {
     TIMER_LEAD,       /* of the writer that waits longest while nothing is taken */
     TIMER_NOTICE,     /* a session has waited for a party that never joined */
     TIMER_WAITS,      /* the next look for a cycle of waits */
+    TIMER_RATE,       /* the writer that waits longest for its rate */
     TIMER_KIND_COUNT,
 };
 

@@ -55,6 +55,17 @@ enum bus_right {
 /* The word in the file.  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_right_name(enum bus_right right);
 
+/* What a line of the file may limit: what somebody has in all, over all connections and jobs. */
+enum bus_limit {
+    BUS_LIMIT_CONNECTIONS = 0, /* clients that are connected, or that may come back */
+    BUS_LIMIT_JOBS = 1,        /* jobs that they began */
+    BUS_LIMIT_OPEN_SLOTS = 2,
+    BUS_LIMIT_BYTES = 3, /* of values that the broker keeps */
+    BUS_LIMIT_RATE = 4,  /* bytes that they write in a second */
+};
+/* The word in the file.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_limit_name(enum bus_limit limit);
+
 /* Reads the file.  Errors: BUS_EDENIED: it cannot be read; BUS_EPROTO: a line is wrong, and the
  * message begins with the path and the number of the line.  [any] */
 BUS_API BUS_MUST_USE enum bus_err bus_access_read(const char *path, struct bus_access **out_access,
@@ -67,6 +78,7 @@ struct bus_access_summary {
     uint32_t uids;
     uint32_t groups;
     uint32_t rules;
+    uint32_t limits;
 };
 /* What the file has.  [any] */
 BUS_API const struct bus_access_summary *bus_access_summary(const struct bus_access *access);
@@ -84,6 +96,10 @@ BUS_API uint32_t bus_access_may_be(const struct bus_access *access, const char *
 /* As this party, to read the topic, or some topic that a pattern matches.  [any] */
 BUS_API uint32_t bus_access_may_read(const struct bus_access *access, const char *name,
                                      const char *job, const char *party, const char *topic);
+/* How much somebody may have.  Returns the number of the line that limits it, and writes the amount
+ * to out_amount.  0: no line does, and UINT64_MAX is written.  [any] */
+BUS_API uint32_t bus_access_limit(const struct bus_access *access, const char *name,
+                                  enum bus_limit limit, uint64_t *out_amount);
 
 #ifdef __cplusplus
 }

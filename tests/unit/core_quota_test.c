@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_quota_test.c -- what an access file limits: connections, jobs, open slots, bytes and the
+ * rate of somebody, over all connections and jobs; at one less, as many, and one more. */
+#include "broker/core/model.h"
+#include "tests/unit/core_driver.h"
+
+/* dave may be alice, too. */
+enum { ALICE = 1, BOB = 2, CAROL = 3, DAVE = 4 };
+
+static struct memory access_memory;
+static struct access *table, *older;
+
+static void read_table(const char *limits)
+{
+    struct access_fault fault;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "uid alice 1\nuid bob 2\nuid carol 3\nuid dave 4\n"
+             "group silos alice bob\n"
+             "allow silos party as alice bob carol dave alice-2 in job*\n"
+             "allow carol party in job*\n"
+             "allow dave party as dave alice in job*\nallow dave job status tap in job*\n%s",
+             limits);
+    table = access_read(&access_memory, span_text(text), &fault);
+    cr_assert_not_null(table, "%u: %s", fault.line, fault.what);
+    options.access = table;
+}
+
+static void limited(const char *limits)
+{
+    static const char *const names[] = {"", "alice", "bob", "carol", "dave"};
+    memory_heap_init(&access_memory, UINT64_MAX);
+    read_table(limits);
+    restart();
+    for (conn_id conn = 0; conn < CONNS_MAX; conn++)
+        speakers[conn] = conn % 10 >= ALICE && conn % 10 <= DAVE
+                             ? access_find(table, span_text(names[conn % 10]))
+                             : 0;
+}
+
+/* A table with other limits comes into force. */
+static void limit_anew(const char *limits)
+{
+    access_free(&older);
+    older = table;
+    read_table(limits);
+    step((struct event){.type = EVENT_ACCESS, .as.access = table});
+}
+
+static void end(void)
+{
+    fini();
+    access_free(&table);
+    access_free(&older);
+}
+
+TestSuite(core_quota, .init = init, .fini = end);
+
+static void greet(conn_id conn, const char *job, const char *party)
+{
+    struct msg msg = hello(conn, 0);
+    msg.as.hello.job = span_text(job);
+    msg.as.hello.party = span_text(party);
+    message(conn, msg);
+}
+
+static const char *last_refusal(void)
+{
+    static char text[200];
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_REFUSED)
+            snprintf(text, sizeof text, "%.*s", (int)effects.msgs[i].as.refused.message.bytes,
+                     (const char *)effects.msgs[i].as.refused.message.data);
+    return text;
+}
+
+#define FULL "refused 4 errbus.quota\n"
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+Test(core_quota, counts_connections_over_all_jobs_and_of_observers)
+{
+    limited("limit silos connections 3\n");
+    greet(ALICE, "job", "alice");
+    greet(21, "job-2", "alice");
+    EXPECT("1 < welcome incarnation 1\n21 < welcome incarnation 1\n");
+    observe(31, "job");
+    EXPECT("31 < welcome incarnation 0\n");
+    observe(41, "job");
+    EXPECT("41 < " FULL "41 dropped\n");
+    cr_assert_str_eq(last_refusal(), "alice may have 3 connections, and has 3");
+    greet(41, "job-3", "alice");
+    EXPECT("41 < " FULL "41 dropped\n");
+    greet(BOB, "job", "bob"); /* each member of the group has its own */
+    EXPECT("2 < welcome incarnation 1\n");
+    for (conn_id conn = 4; conn < 90; conn += 10)
+        observe(conn, "job"); /* dave has no limit */
+    forget();
+    closed(31);
+    forget();
+    observe(41, "job");
+    EXPECT("41 < welcome incarnation 0\n");
+}
+
+Test(core_quota, keeps_the_place_of_a_session_that_may_come_back)
+{
+    limited("limit alice connections 1\n");
+    join(ALICE);
+    closed(ALICE);
+    forget();
+    observe(21, "job");
+    EXPECT("21 < " FULL "21 dropped\n");
+    resume(ALICE, tokens[ALICE], 0);
+    keep_lines("welcome", "refused");
+    EXPECT("1 < welcome incarnation 1, resumed\n");
+    closed(ALICE);
+    forget();
+    greet(21, "job", "alice"); /* another process in the place of the lost one */
+    keep_lines("welcome", "refused");
+    EXPECT("21 < welcome incarnation 2\n");
+    greet(ALICE, "job", "alice-2");
+    keep_lines("welcome", "refused");
+    EXPECT("1 < " FULL);
+}
+
+Test(core_quota, takes_no_connection_away_when_there_may_be_fewer)
+{
+    limited("limit alice connections 2\n");
+    observe(1, "job");
+    observe(11, "job");
+    forget();
+    limit_anew("limit alice connections 1\n");
+    EXPECT("");
+    beat(1);
+    beat(11);
+    closed(11);
+    forget();
+    observe(21, "job");
+    EXPECT("21 < " FULL "21 dropped\n");
+    cr_assert_str_eq(last_refusal(), "alice may have 1 connections, and has 1");
+    limit_anew("");
+    observe(21, "job");
+    EXPECT("21 < welcome incarnation 0\n");
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+Test(core_quota, counts_jobs_until_they_are_forgotten)
+{
+    limited("limit alice jobs 2\nlimit dave jobs 0\n");
+    greet(1, "job-1", "alice");
+    greet(11, "job-2", "alice");
+    greet(BOB, "job-3", "bob");
+    forget();
+    greet(21, "job-4", "alice");
+    EXPECT("21 < " FULL "21 dropped\n");
+    cr_assert_str_eq(last_refusal(), "alice may have 2 jobs, and has 2");
+    greet(21, "job-3", "alice"); /* one that bob began */
+    EXPECT("21 < welcome incarnation 1\n");
+    observe(DAVE, "");
+    forget();
+    create_job(DAVE, a_job(1, 0));
+    EXPECT("4 < done 4 errbus.quota\n");
+    job_name = "job-1";
+    create_job(DAVE, a_job(1, 0)); /* it is there */
+    cr_expect_null(strstr(said, "quota"), "%s", said);
+    job_name = "job";
+    closed(11);
+    pass_ms(2500); /* grace, then linger */
+    forget();
+    greet(31, "job-4", "alice");
+    EXPECT("31 < welcome incarnation 1\n");
+}
+
+Test(core_quota, knows_after_a_restart_whose_a_job_is)
+{
+    limited("limit alice jobs 1\n");
+    join(ALICE);
+    leave(ALICE, 0);
+    crash(0);
+    greet(ALICE, "job-2", "alice");
+    EXPECT("1 < " FULL "1 dropped\n");
+    compact();
+    crash(0);
+    greet(ALICE, "job-2", "alice");
+    EXPECT("1 < " FULL "1 dropped\n");
+}
+
+/* ---- open slots ------------------------------------------------------------------------------ */
+
+Test(core_quota, counts_open_slots_over_all_topics_and_lets_them_end)
+{
+    limited("limit alice open-slots 3\n");
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    uint32_t b = open_topic(ALICE, "alice/b");
+    reserve(ALICE, a, 0);
+    reserve(ALICE, b, 0);
+    reserve(ALICE, b, 1);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    reserve(ALICE, a, 1);
+    keep_lines("refusal", "refusal");
+    EXPECT("1 < refusal #1 (rejected of alice)\n");
+    cr_assert_str_eq(error_message, "alice may have 3 open slots, and has 3");
+    publish(ALICE, a, 2, 1, 7); /* that is settled at once */
+    commit(ALICE, a, 0, 8);
+    fail(ALICE, b, 0, frames[ALICE]);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    reserve(ALICE, a, 3);
+    reserve(ALICE, a, 4);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    reserve(ALICE, a, 5);
+    keep_lines("refusal", "refusal");
+    EXPECT("1 < refusal #5 (rejected of alice)\n");
+}
+
+Test(core_quota, settles_all_that_is_open_when_there_may_be_less)
+{
+    limited("");
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    for (uint64_t seq = 0; seq < 4; seq++)
+        reserve(ALICE, a, seq);
+    limit_anew("limit alice open-slots 1\n");
+    commit(ALICE, a, 0, 8);
+    fail(ALICE, a, 1, frames[ALICE]);
+    commit(ALICE, a, 2, 9);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    reserve(ALICE, a, 4);
+    keep_lines("refusal", "refusal");
+    EXPECT("1 < refusal #4 (rejected of alice)\n");
+}
+
+Test(core_quota, counts_a_party_for_whoever_joined_as_it_last)
+{
+    limited("limit alice open-slots 1 bytes 1000\nlimit dave open-slots 2 bytes 2000\n");
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    reserve(ALICE, a, 0);
+    publish(ALICE, a, 1, 1, 7);
+    leave(ALICE, frames[ALICE]);
+    forget();
+    greet(24, "job", "alice"); /* dave's key; its values are dave's now, as the census says */
+    EXPECT("24 < welcome incarnation 2\n");
+    crash(0);
+    compact();
+    crash(0);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* A value of 16 bytes counts 40; so much of the limit is left without values. */
+static uint64_t value_weight(void)
+{
+    return frame_total(16);
+}
+
+Test(core_quota, counts_bytes_that_readers_have_not_taken)
+{
+    char limits[100];
+    uint64_t weight = value_weight();
+    snprintf(limits, sizeof limits, "limit alice bytes %d\n", (int)(3 * weight));
+    limited(limits);
+    uint32_t a = open_for_bob();
+    uint32_t b = open_topic(ALICE, "alice/b");
+    subscribe(BOB, 2, "alice/b", "keep", 0,
+              0); /* a durable name: needed until it is acknowledged */
+    publish(ALICE, b, 0, 1, 5);
+    publish(ALICE, b, 1, 2, 6);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    publish(ALICE, b, 3, 1, 7);
+    keep_lines("refusal", "refusal");
+    EXPECT("1 < refusal #3 (rejected of alice)\n");
+    char expected[100];
+    snprintf(expected, sizeof expected, "alice may have %d bytes, and has %d", (int)(3 * weight),
+             (int)(3 * weight));
+    cr_assert_str_eq(error_message, expected);
+    publish(ALICE, a, 0, 1, 8); /* another topic of hers */
+    keep_lines("refusal", "refusal");
+    EXPECT("1 < refusal #0 (rejected of alice)\n");
+}
+
+Test(core_quota, drops_what_nobody_needs_before_it_refuses)
+{
+    char limits[100];
+    snprintf(limits, sizeof limits, "limit alice bytes %d\n", (int)(3 * value_weight()));
+    limited(limits);
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    uint32_t b = open_topic(ALICE, "alice/b");
+    for (uint64_t seq = 0; seq < 10; seq++) {
+        publish(ALICE, a, seq, 1, 5);
+        publish(ALICE, b, seq, 1, 5);
+    }
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    publish(ALICE, a, 10, 4, 5); /* more than there may ever be */
+    keep_lines("refusal", "refusal");
+    cr_assert_not_null(strstr(said, "1 < refusal #10"), "%s", said);
+}
+
+Test(core_quota, ends_an_open_slot_at_once_whose_value_is_too_much)
+{
+    char limits[100];
+    snprintf(limits, sizeof limits, "limit alice bytes %d\n",
+             (int)(2 * COST_SLOT_BYTES + value_weight()));
+    limited(limits);
+    uint32_t a = open_for_bob();
+    reserve(ALICE, a, 0);
+    reserve(ALICE, a, 1);
+    forget();
+    batch(ALICE, 5,
+          (struct event_range){
+              .kind = FRAME_COMMIT, .topic = a, .seq = 0, .value_bytes = 5 * COST_SLOT_BYTES});
+    keep_lines("refusal", "12 < ");
+    EXPECT("1 < refusal #0 (rejected of alice)\n12 < sub 1 error #0 (rejected of alice)\n");
+    fail(ALICE, a, 1, frames[ALICE]); /* an error needs no room */
+    keep_lines("refusal", "12 < ");
+    EXPECT("12 < sub 1 error #1 (application of alice)\n");
+}
+
+/* ---- the rate -------------------------------------------------------------------------------- */
+
+enum { RATE = 1000000, PAGE = 4000 };
+
+/* What alice has written in so many milliseconds, if each of her writers writes values of so many
+ * bytes whenever it has credit, and looks again each millisecond. */
+static uint64_t written_in(const uint32_t *topics, unsigned count, int64_t ms, uint32_t value_bytes)
+{
+    static uint64_t seqs[8];
+    uint64_t bytes = 0;
+    memset(seqs, 0, sizeof seqs);
+    for (int64_t passed = 0; passed < ms; passed++) {
+        for (unsigned i = 0; i < count; i++) {
+            const struct topic *topic = pool_find(&core->topics, topics[i]);
+            while (topic->credit_used < topic->credit_limit) {
+                batch(ALICE, 5,
+                      (struct event_range){.kind = FRAME_VALUE,
+                                           .topic = topics[i],
+                                           .seq = seqs[i]++,
+                                           .value_bytes = value_bytes});
+                bytes += frame_total(value_bytes);
+            }
+        }
+        if (passed % 500 == 0)
+            beat(ALICE);
+        pass_ms(1);
+        forget();
+    }
+    return bytes;
+}
+
+static void expect_rate(unsigned writers, uint32_t value_bytes, int64_t ms)
+{
+    static const char *const names[] = {"alice/a", "alice/b", "alice/c", "alice/d"};
+    uint32_t topics[4];
+    is_alone = true;
+    limited("limit alice rate 1000000\n");
+    join(ALICE);
+    for (unsigned i = 0; i < writers; i++)
+        topics[i] = open_topic(ALICE, names[i]);
+    uint64_t bytes = written_in(topics, writers, ms, value_bytes);
+    uint64_t allowed = (uint64_t)(RATE * ms / 1000);
+    cr_assert_leq(bytes, allowed + allowed / 10, "%llu", (unsigned long long)bytes);
+    cr_assert_geq(bytes, allowed - allowed / 10, "%llu", (unsigned long long)bytes);
+}
+
+Test(core_quota, lets_one_writer_write_at_its_rate)
+{
+    expect_rate(1, PAGE, 10000);
+}
+
+Test(core_quota, lets_four_writers_share_the_rate)
+{
+    expect_rate(4, PAGE, 10000);
+}
+
+Test(core_quota, lets_large_values_be_a_debt)
+{
+    expect_rate(2, 400000, 10000); /* larger than what flows in a tenth of a second */
+}
+
+Test(core_quota, never_lets_an_outcome_wait_for_the_rate)
+{
+    is_alone = true;
+    limited("limit alice rate 1000000\n");
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    for (uint64_t seq = 0; seq < 30; seq++)
+        reserve(ALICE, a, seq);
+    forget();
+    for (uint64_t seq = 0; seq < 20; seq++)
+        batch(ALICE, 5,
+              (struct event_range){
+                  .kind = FRAME_COMMIT, .topic = a, .seq = seq, .value_bytes = 100000});
+    for (uint64_t seq = 20; seq < 30; seq++)
+        fail(ALICE, a, seq, frames[ALICE]);
+    const struct topic *topic = pool_find(&core->topics, a);
+    cr_assert_eq(topic->open_count, 0);
+    keep_lines("refusal", "refusal");
+    EXPECT("");
+    /* 2 MB without credit are a debt: nothing more is granted for about two seconds */
+    uint32_t b = open_topic(ALICE, "alice/b");
+    topic = pool_find(&core->topics, b);
+    cr_assert_eq(topic->credit_limit, 0);
+    pass_ms(1500);
+    cr_assert_eq(topic->credit_limit, 0);
+    pass_ms(600);
+    cr_assert_gt(topic->credit_limit, 0);
+}
+
+Test(core_quota, lets_a_writer_go_on_when_the_rate_is_not_limited_any_more)
+{
+    limited("limit alice rate 0\n");
+    join(ALICE);
+    uint32_t a = open_topic(ALICE, "alice/a");
+    const struct topic *topic = pool_find(&core->topics, a);
+    pass_ms(500);
+    cr_assert_eq(topic->credit_limit, 0);
+    limit_anew("limit alice rate 1000\n");
+    pass_ms(100);
+    cr_assert_gt(topic->credit_limit, 0);
+    cr_assert_leq(topic->credit_limit, 500);
+    limit_anew("");
+    publish(ALICE, a, 0, 1, 5);
+    cr_assert_gt(topic->credit_limit, 100000);
+}
