@@ -20,7 +20,7 @@
 
 /* Larger sizes than this are typing errors, and refused. */
 #define CONFIG_BYTES_MAX (UINT64_C(1) << 44)
-enum { LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
+enum { NUMBER_BYTES = 32, LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
 
 enum kind {
     KIND_TEXT,     /* this and the next three: char[CONFIG_TEXT_BYTES] */
@@ -94,6 +94,25 @@ static bool read_number(const char *text, enum kind kind, uint64_t *out_number)
     return false;
 }
 
+/* In the largest unit that leaves no rest. */
+static void write_number(enum kind kind, uint64_t number, char *text, size_t room)
+{
+    static const char *const shown[2] = {"K M G", "ms s min h"};
+    const char *suffix = kind == KIND_TIME && number > 0 ? "ms" : "";
+    uint64_t factor = 1;
+    for (size_t i = 0; units[kind == KIND_TIME][i].suffix != NULL && number > 0; i++) {
+        bool is_shown =
+            strstr(shown[kind == KIND_TIME], units[kind == KIND_TIME][i].suffix) != NULL;
+        bool fits = number % units[kind == KIND_TIME][i].factor == 0;
+        if ((kind == KIND_BYTES || kind == KIND_TIME) && is_shown && fits &&
+            units[kind == KIND_TIME][i].factor >= factor) {
+            factor = units[kind == KIND_TIME][i].factor;
+            suffix = units[kind == KIND_TIME][i].suffix;
+        }
+    }
+    snprintf(text, room, "%llu%s", (unsigned long long)(number / factor), suffix);
+}
+
 static const char *kind_form(enum kind kind)
 {
     switch (kind) {
@@ -144,9 +163,12 @@ static bool set_text(const struct key *key, char *place, const char *value, char
 static bool config_set_number(const struct key *key, void *place, uint64_t number, char *complaint)
 {
     if (number < key->least || number > key->most) {
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: %llu is not between %llu and %llu",
-                 key->name, (unsigned long long)number, (unsigned long long)key->least,
-                 (unsigned long long)key->most);
+        char texts[3][NUMBER_BYTES];
+        write_number(key->kind, number, texts[0], sizeof texts[0]);
+        write_number(key->kind, key->least, texts[1], sizeof texts[1]);
+        write_number(key->kind, key->most, texts[2], sizeof texts[2]);
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s: %s is not between %s and %s", key->name,
+                 texts[0], texts[1], texts[2]);
         return false;
     }
     switch (key->kind) {
@@ -249,7 +271,8 @@ static bool read_text(const char *path, char **out_text, char *complaint)
         is_read = !ferror(file);
     }
     if (!is_read)
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.200s: %s", path, strerror(errno));
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                 "cannot read the configuration file '%.200s': %s", path, strerror(errno));
     is_read = is_read && is_plain(text, bytes, path, complaint);
     if (file != NULL)
         fclose(file);
@@ -403,14 +426,18 @@ static int next_option(int argc, char **argv, const struct option *options, char
     case -1: place = -1; break;
     case 'h': place = OPTION_HELP; break;
     case ':':
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.100s takes a value", argv[optind - 1]);
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%.100s takes a value: see --help",
+                 argv[optind - 1]);
         break;
     case '?':
         if (optopt > 0 && optopt < LETTER_LONG_ONLY)
-            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown option '-%c'", optopt);
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                     "unknown option '-%c': --help lists the options", optopt);
         else
-            snprintf(complaint, CONFIG_COMPLAINT_BYTES, "%s '%.100s'",
-                     optopt == 0 ? "unknown option" : "no value is taken by", argv[optind - 1]);
+            snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                     optopt == 0 ? "unknown option '%.100s': --help lists the options"
+                                 : "'%.100s': this option takes no value",
+                     argv[optind - 1]);
         break;
     default:
         for (int i = 0; i < KEY_COUNT; i++)
@@ -452,7 +479,8 @@ static enum config_outcome walk_args(struct config *config, int argc, char **arg
         }
     }
     if (optind < argc) {
-        snprintf(complaint, CONFIG_COMPLAINT_BYTES, "unknown argument '%.100s'", argv[optind]);
+        snprintf(complaint, CONFIG_COMPLAINT_BYTES,
+                 "unknown argument '%.100s': errbusd takes options alone", argv[optind]);
         return CONFIG_WRONG;
     }
     return outcome;
@@ -508,25 +536,6 @@ bool config_option(size_t index, struct config_option *out_option)
 }
 
 /* ---- what is in force ------------------------------------------------------------------------ */
-
-/* In the largest unit that leaves no rest. */
-static void write_number(enum kind kind, uint64_t number, char *text, size_t room)
-{
-    static const char *const shown[2] = {"K M G", "ms s min h"};
-    const char *suffix = kind == KIND_TIME && number > 0 ? "ms" : "";
-    uint64_t factor = 1;
-    for (size_t i = 0; units[kind == KIND_TIME][i].suffix != NULL && number > 0; i++) {
-        bool is_shown =
-            strstr(shown[kind == KIND_TIME], units[kind == KIND_TIME][i].suffix) != NULL;
-        bool fits = number % units[kind == KIND_TIME][i].factor == 0;
-        if ((kind == KIND_BYTES || kind == KIND_TIME) && is_shown && fits &&
-            units[kind == KIND_TIME][i].factor >= factor) {
-            factor = units[kind == KIND_TIME][i].factor;
-            suffix = units[kind == KIND_TIME][i].suffix;
-        }
-    }
-    snprintf(text, room, "%llu%s", (unsigned long long)(number / factor), suffix);
-}
 
 static void write_value(const struct key *key, const struct config *config, char *text, size_t room)
 {

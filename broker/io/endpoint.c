@@ -84,7 +84,7 @@ static const char *fault_text(int fault)
     case EACCES:
     case EPERM: return "permission denied";
     case EADDRNOTAVAIL:
-    case ENODEV: return "this machine has no such address";
+    case ENODEV: return "this machine has no such address; name one of its own, or * for all";
     case EINVAL: return "expected HOST:PORT, tcp://HOST:PORT or ipc://PATH";
     case EEXIST: return "a file of this name exists and is not a socket";
     default: return zmq_strerror(fault);

@@ -16,8 +16,9 @@ struct buffer *misdirected_answer(struct span part, const char *data, const char
     struct msg msg;
     uint8_t bytes[MESSAGE_BYTES];
     size_t count = 0;
-    if (msg_decode(part, MSG_LANE_CONTROL, MSG_TO_BROKER, &msg, NULL) != WIRE_OK ||
-        msg.type != MSG_HELLO)
+    if (wire_number(part) != MSG_HELLO) /* a batch is not looked through */
+        return NULL;
+    if (msg_decode(part, MSG_LANE_CONTROL, MSG_TO_BROKER, &msg, NULL) != WIRE_OK)
         return NULL;
     char text[TEXT_BYTES];
     snprintf(text, sizeof text,

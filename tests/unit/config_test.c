@@ -139,7 +139,8 @@ Test(config, refuses_files_that_are_none)
     cr_expect_not(config_read_file(&config, folder, complaint));
     cr_expect_not_null(strstr(complaint, "Is a directory"), "%s", complaint);
     cr_expect_not(config_read_file(&config, "/nonexistent/cfg", complaint));
-    cr_expect_str_eq(complaint, "/nonexistent/cfg: No such file or directory");
+    cr_expect_str_eq(complaint, "cannot read the configuration file '/nonexistent/cfg': "
+                                "No such file or directory");
 }
 
 static bool read_bytes(const char *bytes, size_t count)
@@ -284,14 +285,17 @@ Test(config, says_what_is_wrong_on_the_command_line)
         {(char *)"--version", CONFIG_VERSION, ""},
         {(char *)"--help", CONFIG_HELP, ""},
         {(char *)"-h", CONFIG_HELP, ""},
-        {(char *)"--frobnicate", CONFIG_WRONG, "unknown option '--frobnicate'"},
-        {(char *)"-x", CONFIG_WRONG, "unknown option '-x'"},
-        {(char *)"--verbose=3", CONFIG_WRONG, "no value is taken by '--verbose=3'"},
-        {(char *)"--control", CONFIG_WRONG, "--control takes a value"},
-        {(char *)"here", CONFIG_WRONG, "unknown argument 'here'"},
+        {(char *)"--frobnicate", CONFIG_WRONG,
+         "unknown option '--frobnicate': --help lists the options"},
+        {(char *)"-x", CONFIG_WRONG, "unknown option '-x': --help lists the options"},
+        {(char *)"--verbose=3", CONFIG_WRONG, "'--verbose=3': this option takes no value"},
+        {(char *)"--control", CONFIG_WRONG, "--control takes a value: see --help"},
+        {(char *)"here", CONFIG_WRONG, "unknown argument 'here': errbusd takes options alone"},
         {(char *)"--test-parties=none", CONFIG_WRONG, "--test-parties: takes a number, not 'none'"},
         {(char *)"--config=/nonexistent/x", CONFIG_WRONG,
-         "/nonexistent/x: No such file or directory"},
+         "cannot read the configuration file '/nonexistent/x': No such file or directory"},
+        {(char *)"--memory=5", CONFIG_WRONG, "--memory: 5 is not between 1M and 16384G"},
+        {(char *)"--linger=900h", CONFIG_WRONG, "--linger: 900h is not between 0 and 24h"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         complaint[0] = '\0';
