@@ -13,6 +13,11 @@ sources() {
 # A rule that reads nothing finds nothing.
 [ -n "$(sources)" ] || { echo "there is no C file in $PWD"; exit 1; }
 
+# some PATTERN: the C files whose paths match; there must be one.
+some() {
+    sources | grep -E "$1" || { echo "there is no C file as $1" >&2; exit 1; }
+}
+
 # over_sources PROGRAM.awk [-v name=value...]: runs it over all C files; it fails if it reported any.
 over_sources() {
     program=$1

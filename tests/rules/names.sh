@@ -26,6 +26,7 @@ names_once() {
 }
 
 status=0
+some '^broker/(core|io|journal)/.*\.c$' >/dev/null
 names_once core || status=1
 names_once 'io|journal' || status=1
 exit $status

@@ -617,6 +617,12 @@ for rule in banned walks; do
     rm -rf "${tree:?}"/*
     finds 'there is no C file' "$rule"
 done
+for rule in names sizes switches; do
+    rm -rf "${tree:?}"/*
+    mkdir "$tree/bench"
+    plant bench/a.c 'int a;'
+    finds 'there is no C file as' "$rule"
+done
 
 # ---- programs ---------------------------------------------------------------------------------------
 finds 'no program was found' programs

@@ -6,5 +6,6 @@
 set -eu
 # shellcheck source=tests/rules/files.sh
 . "$(dirname "$0")/files.sh"
-# shellcheck disable=SC2046
-awk -f "$rules/source.awk" -f "$rules/switches.awk" $(sources | grep -E '^(broker|libbus)/')
+files=$(some '^(broker|libbus)/')
+# shellcheck disable=SC2086 # several words
+awk -f "$rules/source.awk" -f "$rules/switches.awk" $files
