@@ -56,7 +56,7 @@ fake ctest 'mkdir -p "build/$2/Testing/Temporary"' \
     '[ -z "${SKIPS-}" ] || [ "$2" != dev ] || {' \
     '    printf "The following tests did not run:\n\t  4 - rule/format (Skipped)\n" >>"$4"' \
     '    printf "\t  9 - cut/short (Skipped)     cut\n" >>"$4"' \
-    '    printf "4/9 Test: rule/format\nskipped: no clang-format here\n<end of output>\n[SKIP] run::a: no b\n" \' \
+    '    printf "4/9 Test: rule/format\nskipped: no clang-format here\n<end of output>\n[SKIP] run::a: no b\nSKIPPED [1] a.py:3: no mypy here\n" \' \
     '        >"build/$2/Testing/Temporary/LastTest.log"' \
     '}'
 MISSING=
@@ -119,6 +119,7 @@ last_is '18 passed, 0 failed, 2 skipped'
 said '^  rule/format (dev): no clang-format here$'
 said '^  cut/short (dev): it gave no reason$'
 said '^  in part (dev): run::a: no b$'
+said '^  in part (dev): a.py:3: no mypy here$'
 unset SKIPS
 
 # ---- what the Python package alone needs keeps nothing away ----------------------------------------
