@@ -338,6 +338,9 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     cli_json_text(object, "message", bus_error_message(error));
     cli_json_text(object, "origin", bus_error_is_system(error) ? "system" : "user");
     cli_json_text(object, "party", bus_error_party(error));
+    if (bus_error_claimed_by(error)[0] != '\0') {
+        cli_json_text(object, "claimed_by", bus_error_claimed_by(error));
+    }
     add_process(object, error);
     cli_json_text(object, "topic", topic);
     if (topic != NULL) {

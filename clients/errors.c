@@ -200,6 +200,7 @@ static void print_fields(const struct cli *cli, const struct bus_error *error)
     print_field("type", bus_error_type(error));
     print_message(bus_error_message(error));
     print_field("origin", bus_error_is_system(error) ? "system" : "user");
+    print_field("claimed by", bus_error_claimed_by(error));
     print_who(error);
     print_where(error);
     for (size_t i = 0; bus_error_blame_at(error, i) != NULL; i++) {

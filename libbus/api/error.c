@@ -206,7 +206,8 @@ static bool is_victim(const struct bus_error *error)
 
 const struct error_identity *error_identity_of(const struct bus_error *error)
 {
-    static const struct error_identity unknown = {.id = "", .job = "", .party = "", .host = ""};
+    static const struct error_identity unknown = {
+        .id = "", .job = "", .party = "", .host = "", .claimed_by = ""};
     const struct error_identity *identity =
         error != NULL ? atomic_load_explicit(&error->identity, memory_order_acquire) : NULL;
     return identity != NULL ? identity : &unknown;
@@ -554,6 +555,11 @@ const char *bus_error_message(const struct bus_error *error)
 const char *bus_error_stacktrace(const struct bus_error *error)
 {
     return error_or_none(error)->stacktrace;
+}
+
+const char *bus_error_claimed_by(const struct bus_error *error)
+{
+    return error_identity_of(error)->claimed_by;
 }
 
 const char *bus_error_party(const struct bus_error *error)

@@ -195,14 +195,18 @@ static void put_marks(struct writer *writer, const struct bus_error *error, bool
 }
 
 /* "alice: party_lost errbus.silent: no sign of life for 10000 ms [alice/grads#7]
- * (job/alice/1/2)", and "there is no job train (rejected errbus.no_job)".  Returns the lines of the
- * message that are still to be put. */
+ * (job/alice/1/2)", and "there is no job train (rejected errbus.no_job)".  A claim begins with
+ * "bob says: ".  Returns the lines of the message that are still to be put. */
 static struct span put_error(struct writer *writer, const struct bus_error *error)
 {
     uint64_t seq = 0;
     struct span before;
     struct span line = last_line(error->message, &before);
     const char *topic = bus_error_topic(error, &seq);
+    if (*bus_error_claimed_by(error) != '\0') {
+        put_name(writer, bus_error_claimed_by(error));
+        put(writer, " says: ");
+    }
     if (*bus_error_party(error) != '\0') {
         put_name(writer, bus_error_party(error));
         put(writer, ": ");

@@ -24,7 +24,7 @@
 static struct error_identity *identity_new(const struct error_record *record)
 {
     size_t texts = record->id.bytes + record->job.bytes + record->party.bytes + record->host.bytes +
-                   record->topic.bytes + 5;
+                   record->topic.bytes + record->claimed_by.bytes + 6;
     struct error_identity *identity = malloc(sizeof *identity + texts);
     if (identity == NULL)
         return NULL;
@@ -42,6 +42,7 @@ static struct error_identity *identity_new(const struct error_record *record)
     identity->job = api_place(&at, record->job);
     identity->party = api_place(&at, record->party);
     identity->host = api_place(&at, record->host);
+    identity->claimed_by = api_place(&at, record->claimed_by);
     identity->topic = record->topic.bytes > 0 ? api_place(&at, record->topic) : NULL;
     return identity;
 }
@@ -370,14 +371,15 @@ static void stamp_record(struct bus *bus, struct error_record *head, struct erro
     head->seq = seq;
 }
 
-/* Whether another incarnation or party has told this error before. */
+/* Whether another incarnation or party, or the broker, has told this error before. */
 static bool is_of_another(const struct bus *bus, const struct bus_error *error)
 {
     const struct error_identity *identity =
         atomic_load_explicit(&error->identity, memory_order_acquire);
     return !error->is_static && identity != NULL &&
            (strcmp(identity->job, bus->job) != 0 || strcmp(identity->party, bus->party) != 0 ||
-            identity->incarnation != session_incarnation(bus->session));
+            identity->incarnation != session_incarnation(bus->session) ||
+            disclosure_spares(span_text(identity->id), span_text(identity->party)));
 }
 
 static bool copy_blames(struct bus_error *error, const struct bus_error *from)

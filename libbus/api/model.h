@@ -258,6 +258,7 @@ struct error_identity {
     const char *job;
     const char *party;
     const char *host;
+    const char *claimed_by;
     const char *topic; /* NULL: none */
     uint64_t seq;
     uint64_t attempt;

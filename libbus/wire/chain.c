@@ -166,3 +166,24 @@ void chain_select(const struct error_record *records, uint32_t count, const size
     links_prune(out_chain);
     count_strays(&selection, out_chain);
 }
+
+uint32_t chain_trim(struct error_record *records, uint32_t count)
+{
+    uint32_t places[LIMIT_ERROR_GIVEN] = {1}; /* 0: nothing leads there; then where it goes */
+    uint32_t kept = 0;
+    must(count >= 1 && count <= LIMIT_ERROR_GIVEN);
+    for (uint32_t i = 0; i < count; i++) {
+        if (places[i] == 0)
+            continue;
+        places[i] = kept;
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            places[records[i].causes[k]] = 1; /* a later record */
+        if (kept != i)
+            records[kept] = records[i];
+        kept += 1;
+    }
+    for (uint32_t i = 0; i < kept; i++)
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            records[i].causes[k] = places[records[i].causes[k]];
+    return kept;
+}

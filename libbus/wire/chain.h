@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* chain.h -- which records of an error's chain go on the wire, and how they are linked then; for
- * this folder alone. */
+/* chain.h -- which records of an error's chain go on the wire, and how they are linked then. */
 #ifndef WIRE_CHAIN_H
 #define WIRE_CHAIN_H
 
@@ -24,6 +23,10 @@ struct chain {
 
 /* WIRE_RANGE: causes are not later records, there twice, or too many. */
 enum wire_err chain_check(const struct error_record *records, uint32_t count);
+
+/* Keeps what the first record leads to, in its order.  Returns the number of records that are left.
+ * The records are good by chain_check(), 1 <= count <= LIMIT_ERROR_GIVEN. */
+uint32_t chain_trim(struct error_record *records, uint32_t count);
 
 /* Keeps what fits.  sizes are upper bounds of the records' bytes; budget is not asked for the head.
  * The records are good by chain_check(), 1 <= count <= LIMIT_ERROR_GIVEN. */

@@ -32,13 +32,3 @@ bool disclosure_spares(struct span id, struct span party)
     bool is_even = last >= '0' && last <= '9' && (last - '0') % 2 == 0;
     return is_even || party.bytes == 0; /* about a job alone: each number */
 }
-
-void disclosure_apply_all(enum disclosure level, struct error_record *records, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (i == 0 || !disclosure_spares(records[i].id, records[i].party))
-            disclosure_apply(level, &records[i]);
-        else if (level >= DISCLOSURE_MESSAGE)
-            records[i].attachments = SPAN_NONE; /* the bus attaches nothing */
-    }
-}

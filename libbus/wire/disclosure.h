@@ -32,8 +32,5 @@ void disclosure_apply(enum disclosure level, struct error_record *record);
 /* Whether the bus made the error, of a loss, a deadline and the like: nothing in it is a party's.
  * The number in its id tells: a party's own are odd, the broker's about one even. */
 bool disclosure_spares(struct span id, struct span party);
-/* What nobody in a job may see goes from a chain that a party tells: from the first record, which
- * is its own, and from all that the bus did not make. */
-void disclosure_apply_all(enum disclosure level, struct error_record *records, uint32_t count);
 
 #endif

@@ -49,6 +49,9 @@ static const struct field record_fields[] = {
     FIELDS_END,
 };
 
+static const struct field claim_field = {
+    .type = FIELD_STR, .smallest = 0, .largest = LIMIT_NAME_BYTES};
+
 static const struct field blame_field = {
     .type = FIELD_STR, .smallest = 1, .largest = LIMIT_NAME_BYTES};
 
@@ -219,17 +222,20 @@ static enum wire_err more_blames_write(const struct error_record *record,
 static enum wire_err attachments_write(const struct error_record *record,
                                        struct field_writer *writer)
 {
+    if (record->attachments.bytes == 0)
+        return msgpack_pack_array(&writer->packer, 0) == 0 ? WIRE_OK : WIRE_FULL;
     if (record->attachments.bytes > writer->room - writer->at)
         return WIRE_FULL;
-    if (record->attachments.bytes > 0)
-        memcpy(writer->out + writer->at, record->attachments.data, record->attachments.bytes);
+    memcpy(writer->out + writer->at, record->attachments.data, record->attachments.bytes);
     writer->at += record->attachments.bytes;
     return WIRE_OK;
 }
 
-/* How many lists follow the fields: the causes, and all up to the last one that is not empty. */
-static size_t lists_of(const struct error_record *record)
+/* How many elements follow the fields: the causes, and all up to the last one that is not empty. */
+static size_t elements_behind(const struct error_record *record)
 {
+    if (record->claimed_by.bytes > 0)
+        return 4;
     if (record->attachments.bytes > 0)
         return 3;
     return record->more_blame_count > 0 ? 2 : 1;
@@ -239,7 +245,7 @@ static enum wire_err record_write(const struct error_record *given, struct field
 {
     struct error_record record = *given;
     struct cut_texts texts;
-    size_t lists = lists_of(&record);
+    size_t behind = elements_behind(&record);
     enum wire_err err = trace_id_check(&record);
     if (err == WIRE_OK)
         err = more_blames_check(&record);
@@ -247,14 +253,18 @@ static enum wire_err record_write(const struct error_record *given, struct field
         err = record_cut(&record, &texts);
     if (err != WIRE_OK)
         return err;
-    if (msgpack_pack_array(&writer->packer, FIELDS_COUNT(record_fields) + lists) != 0)
+    if (msgpack_pack_array(&writer->packer, FIELDS_COUNT(record_fields) + behind) != 0)
         return WIRE_FULL;
     err = fields_write(record_fields, FIELDS_COUNT(record_fields), &record, writer);
     if (err == WIRE_OK)
         err = causes_write(&record, writer);
-    if (err == WIRE_OK && lists > 1)
+    if (err == WIRE_OK && behind > 1)
         err = more_blames_write(&record, writer);
-    return err == WIRE_OK ? attachments_write(&record, writer) : err;
+    if (err == WIRE_OK && behind > 2)
+        err = attachments_write(&record, writer);
+    if (err == WIRE_OK && behind > 3)
+        err = fields_write(&claim_field, 1, &record.claimed_by, writer);
+    return err;
 }
 
 static enum wire_err all_write(const struct error_record *records, uint32_t count,
@@ -413,6 +423,8 @@ static enum wire_err record_read(struct error_record *record, struct walk *walk)
         err = attachments_read(record, walk);
         elements -= 1;
     }
+    if (err == WIRE_OK && elements > 0)
+        err = fields_read(&claim_field, 1, &record->claimed_by, walk, &elements);
     for (; err == WIRE_OK && elements > 0; elements--)
         err = walk_object(walk); /* fields of a newer version */
     return err;

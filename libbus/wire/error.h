@@ -8,7 +8,7 @@
  * records left out.
  *
  * A record is an array of the fields of struct error_record in their order.  A list in it is an
- * array.  Empty lists at the end are left out. */
+ * array.  Empty lists at the end are left out, and so is an empty claimed_by. */
 #ifndef WIRE_ERROR_H
 #define WIRE_ERROR_H
 
@@ -80,6 +80,7 @@ struct error_record {
     uint32_t more_blame_count;
     struct span more_blames[LIMIT_ERROR_BLAMES - 1]; /* parties it suspects, too; none is empty */
     struct span attachments; /* for error_attached_next(); empty: it has none */
+    struct span claimed_by;  /* the party that says so, and the broker cannot tell; empty: nobody */
 };
 
 /* How an attachment fares.  Numbers are on the wire. */

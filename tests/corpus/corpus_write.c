@@ -283,6 +283,10 @@ static void write_errors(void)
     uint8_t list[ERROR_ATTACHED_BYTES_MAX];
     records[0].attachments = span_of(list, error_attached_write(attached, 2, list));
     error_put("error_with_attachments", 1);
+    records[0].attachments = SPAN_NONE;
+    records[0].claimed_by = span_text("mallory");
+    error_put("error_that_is_claimed", 1);
+    records[0].claimed_by = SPAN_NONE;
     records[0] = first;
     records[0].cause_count = 0;
     error_put("error_alone", 1);

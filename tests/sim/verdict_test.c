@@ -6,7 +6,8 @@
  * fifth of a second, connections break, and stamps are what they like.  Held to, after every step:
  * whoever is told the final verdict of an attempt, be it a party, the control topic or an observer
  * that asks, is told the same bytes.  And the root is where all blame ends, however late its
- * report.  Some have something to say when all is said: that is history, marked late. */
+ * report, and whatever one of them claims of others.  Some have something to say when all is said:
+ * that is history, marked late. */
 #include "tests/sim/play.h"
 
 #include <criterion/criterion.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 enum { HOSTS = 5, ASKER = HOSTS, ATTEMPTS = 3, SEEDS_DEFAULT = 100, FINAL = 2 };
+enum { SEEDS_WITH_A_LIAR = 340 }; /* more than 1,000 verdicts */
 enum act { ACT_TEND, ACT_FAIL };
 
 #define REPORTS_MS 600 /* from the first to the last report of an attempt */
@@ -27,10 +29,12 @@ static struct play {
     uint32_t root;       /* the host */
     bool is_root_killed; /* or else it fails */
     uint32_t blamed[HOSTS];
+    uint32_t liar;           /* a host that claims errors of others; HOSTS: nobody does */
     int64_t heard_ns[HOSTS]; /* what it said late has been heard by then; 0: it said nothing */
     struct final {
         uint8_t bytes[LIMIT_ERROR_BYTES];
         size_t count; /* 0: nobody was told */
+        char root[LIMIT_ERROR_ID_BYTES + 1];
         bool is_event_told;
         bool is_asker_told;
         bool is_party_told[HOSTS];
@@ -63,6 +67,7 @@ static struct final *check_final(const char *who, struct span error)
     if (final->count == 0) {
         check_root(&records[0]);
         memcpy(final->bytes, error.data, error.bytes);
+        memcpy(final->root, records[0].id.data, records[0].id.bytes);
         final->count = error.bytes;
     } else if (!span_equal(error, span_of(final->bytes, final->count))) {
         world_violate(play.world, "%s was told another verdict of attempt %" PRIu64 " than others",
@@ -120,22 +125,52 @@ static void take_answer(struct session *session)
 
 /* ---- what happens ---------------------------------------------------------------------------- */
 
+enum { LIES = HOSTS + 1 };
+
+/* Claims errors of each party, and of the broker, that happened before all else; each is the cause
+ * of the one before it.  It throws no dice: the world goes on as it would without. */
+static void lie(struct error_record *records)
+{
+    static char ids[LIES][64];
+    records[0].causes[records[0].cause_count++] = 1;
+    for (uint32_t i = 0; i < LIES; i++) {
+        struct error_record *claim = &records[1 + i];
+        const char *party = i < HOSTS ? names[i] : "";
+        snprintf(ids[i], sizeof ids[i], "job/%s/%u/%u", party, i < HOSTS ? play.attempt : 0,
+                 2000 + (i != play.liar && i % 2 == 1)); /* even: the broker's word */
+        error_record_init(claim);
+        claim->id = span_text(ids[i]);
+        claim->job = span_text("job");
+        claim->party = span_text(party);
+        claim->incarnation = claim->attempt = play.attempt;
+        claim->kind = i % 2 == 0 ? ERROR_PARTY_LOST : ERROR_APPLICATION;
+        claim->occurred_ns = 1 + i;
+        if (i + 1 < LIES)
+            claim->causes[claim->cause_count++] = 2 + i;
+    }
+}
+
 static void fail_as(uint32_t host, const char *type)
 {
     struct dice *dice = world_dice(play.world);
     struct session *session = world_session(play.world, host);
     char id[LIMIT_ERROR_ID_BYTES];
-    uint8_t bytes[256];
+    uint8_t bytes[2048];
     size_t count;
-    struct error_record record;
-    error_record_init(&record);
-    record.id = span_of(id, session_error_id(session, id, sizeof id));
-    record.type = span_text(type);
-    record.blames = span_text(host == play.root ? "" : names[play.blamed[host]]);
-    record.recoverable = RECOVERABLE_YES;
+    struct error_record records[1 + LIES];
+    struct error_record *record = &records[0];
+    error_record_init(record);
+    record->id = span_of(id, session_error_id(session, id, sizeof id));
+    record->type = span_text(type);
+    record->blames = span_text(host == play.root ? "" : names[play.blamed[host]]);
+    record->recoverable = RECOVERABLE_YES;
     if (dice_hits(dice, 700))
-        record.occurred_ns = dice_between(dice, 1, 3600 * 1000) * WORLD_MS;
-    cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
+        record->occurred_ns = dice_between(dice, 1, 3600 * 1000) * WORLD_MS;
+    if (host == play.liar)
+        lie(records);
+    cr_assert_eq(
+        error_encode(records, host == play.liar ? 1 + LIES : 1, bytes, sizeof bytes, &count),
+        WIRE_OK);
     session_fail_party(session, span_of(bytes, count));
     world_pump(play.world, host);
 }
@@ -251,6 +286,7 @@ static void open_world(uint64_t seed)
 {
     struct world_options options = play_options(seed, 200, 200);
     memset(&play, 0, sizeof play);
+    play.liar = HOSTS;
     options.hooks =
         (struct world_hooks){.on_act = on_act, .on_event = on_event, .on_step = on_step};
     play.world = world_new(&options);
@@ -297,10 +333,11 @@ static uint32_t check_told(void)
 
 static uint32_t late_count;
 
-static uint32_t run(uint64_t seed)
+static uint32_t run(uint64_t seed, uint32_t liar)
 {
     enum { TENDED_MS = 60000, EVERY_MS = 20 };
     open_world(seed);
+    play.liar = liar;
     create_job();
     int64_t begin_ns = world_now_ns(play.world);
     for (int64_t ms = 0; ms < TENDED_MS; ms += EVERY_MS)
@@ -318,9 +355,33 @@ Test(verdict, is_one_for_all_parties_in_whatever_order_the_reports_come, .timeou
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t told = 0;
     SEEDS_EACH(seed, count)
-        told += run(seed);
+        told += run(seed, HOSTS);
     fprintf(stderr, "%" PRIu64 " seeds: parties were told %" PRIu64 " times, %u failed late\n",
             count, told, late_count);
     cr_expect_gt(late_count, count, "some came late, and were in the history all the same");
     cr_expect_gt(told, count * ATTEMPTS, "in every attempt more than one party was told");
+}
+
+/* Whoever is the liar, and whether or not it is the root itself: claims change no verdict. */
+Test(verdict, is_the_same_whatever_a_party_claims_of_others, .timeout = 600)
+{
+    static char roots[ATTEMPTS + 1][LIMIT_ERROR_ID_BYTES + 1];
+    uint64_t count = seeds_count(SEEDS_WITH_A_LIAR);
+    uint64_t compared = 0;
+    uint64_t of_liars = 0;
+    SEEDS_EACH(seed, count) {
+        uint32_t liar = (uint32_t)(seed % HOSTS);
+        (void)run(seed, HOSTS);
+        for (uint32_t attempt = 1; attempt <= ATTEMPTS; attempt++)
+            memcpy(roots[attempt], play.finals[attempt].root, sizeof roots[attempt]);
+        (void)run(seed, liar);
+        for (uint32_t attempt = 1; attempt <= ATTEMPTS; attempt++) {
+            const char *root = play.finals[attempt].root;
+            cr_assert_str_eq(root, roots[attempt], "seed %" PRIu64 ", attempt %u", seed, attempt);
+            compared += root[0] != '\0';
+            of_liars += root[0] != '\0' && root[4] == names[liar][0];
+        }
+    }
+    cr_expect_geq(compared, count * ATTEMPTS * 9 / 10, "%" PRIu64, compared);
+    cr_expect_gt(of_liars, 0, "some liars are the root themselves");
 }

@@ -207,6 +207,26 @@ Test(core_verdict, counts_what_was_survived)
     cr_expect_eq(told->as.verdict.aside, 1);
 }
 
+/* alice fails a slot with her first error, which is stamped so long from now. */
+static void fail_slot_of_alice(int64_t after_ns)
+{
+    struct error_record record;
+    size_t bytes;
+    uint32_t topic = open_topic(1, "alice/grads");
+    reserve(1, topic, 0);
+    error_record_init(&record);
+    record.id = span_text("job/alice/1/1");
+    record.message = span_text("all of it");
+    record.occurred_ns = now_ns + after_ns;
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    message(1, (struct msg){.type = MSG_FAIL,
+                            .as.fail = {.number = ++numbers[1],
+                                        .after = frames[1],
+                                        .topic = topic,
+                                        .error = span_of(error_bytes, bytes)}});
+    forget();
+}
+
 /* What a slot failed of is known by the chain of whoever failed of it. */
 Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
 {
@@ -214,6 +234,7 @@ Test(core_verdict, may_be_a_slots_error_that_led_to_a_partys_failure)
     join(2);
     tap(5);
     observe_long(4);
+    fail_slot_of_alice(0);
     pass_ms(100);
     fail_party(2, (struct failing){.cause_id = "job/alice/1/1", .cause_party = "alice"}, 0);
     leave(1, 0);
@@ -229,25 +250,22 @@ Test(core_verdict, is_told_as_the_first_in_order_tells_it)
     join(1);
     join(2);
     tap(5);
+    fail_slot_of_alice(101 * MS);
     pass_ms(100);
-    fail_party(2,
-               (struct failing){.cause_id = "job/alice/1/1",
-                                .cause_party = "alice",
-                                .cause_says = "all of it",
-                                .cause_after_ns = MS},
-               0);
+    fail_party(2, (struct failing){.cause_id = "job/alice/1/1", .cause_party = "alice"}, 0);
     leave(1, 0);
     cr_expect_not_null(strstr(said, "5 < verdict.final alice/1 "), "%s", said);
     cr_expect_str_eq(error_message, "all of it");
 }
 
-/* What alice failed of is known from bob and from carol, who do not say the same of it. */
+/* bob and carol do not say the same of what alice failed of; it counts what she said. */
 static uint32_t verdict_of_hearsay(bool is_bob_first, uint8_t *out)
 {
     uint32_t bytes = 0;
     restart();
     join_all(3);
     tap(5);
+    fail_slot_of_alice(0);
     pass_ms(100);
     leave(1, 0);
     for (conn_id i = 0; i < 2; i++) {
@@ -266,6 +284,7 @@ static uint32_t verdict_of_hearsay(bool is_bob_first, uint8_t *out)
             memcpy(out, effects.msgs[i].as.event.error.data, bytes);
         }
     cr_assert_not_null(strstr(said, "5 < verdict.final alice/1 "), "%s", said);
+    cr_expect_str_eq(error_message, "all of it");
     forget();
     return bytes;
 }

@@ -99,13 +99,3 @@ Test(disclosure, spares_what_the_bus_made)
     cr_expect_not(disclosure_spares(SPAN_NONE, alice));
     cr_expect_not(disclosure_spares(SPAN_NONE, SPAN_NONE));
 }
-
-Test(disclosure, of_a_chain_takes_from_all_that_parties_made)
-{
-    struct error_record records[4] = {whole(), whole(), whole(), whole()};
-    records[0].id = span_text("job/alice/1/2"); /* the first is a party's whatever it says */
-    records[2].id = span_text("job/bob/1/4");
-    disclosure_apply_all(DISCLOSURE_NONE, records, 3);
-    for (uint32_t i = 0; i < 4; i++)
-        cr_expect_eq(span_equal(records[i].type, span_text("app.secret")), i >= 2, "%u", i);
-}

@@ -48,6 +48,7 @@ static struct error_record record_full(void)
     record.left_out = 5;
     record.is_cut = 1;
     record.attachments = span_of("\x92\xa3log\x07", 6);
+    record.claimed_by = span_text("mallory");
     return record;
 }
 
@@ -86,6 +87,7 @@ static void check_same(const struct error_record *a, const struct error_record *
     for (uint32_t i = 0; i < a->more_blame_count; i++)
         cr_assert(span_equal(a->more_blames[i], b->more_blames[i]));
     cr_assert(span_equal(a->attachments, b->attachments));
+    cr_assert(span_equal(a->claimed_by, b->claimed_by));
 }
 
 Test(error, comes_back_with_every_field)
@@ -477,12 +479,13 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
         cr_assert_eq(got[0].exit_code, fields > 18 ? 0 : -1, "%u fields", fields);
     }
     foreign_begin(2);
-    msgpack_pack_array(&packer, FIELDS + 5);
+    msgpack_pack_array(&packer, FIELDS + 6);
     foreign_fields(FIELDS);
     msgpack_pack_array(&packer, 1);
     msgpack_pack_int(&packer, 1);
     msgpack_pack_array(&packer, 0);
     msgpack_pack_array(&packer, 0);
+    msgpack_pack_str_with_body(&packer, "eve", 3);
     msgpack_pack_map(&packer, 1); /* two fields that nobody knows */
     msgpack_pack_nil(&packer);
     msgpack_pack_double(&packer, 1.5);
@@ -491,6 +494,7 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
     cr_assert_eq(foreign_decode(&count), WIRE_OK);
     cr_assert_eq(count, 2);
     cr_assert_eq(got[0].causes[0], 1);
+    cr_assert(span_equal(got[0].claimed_by, span_text("eve")));
     msgpack_sbuffer_destroy(&foreign);
 }
 

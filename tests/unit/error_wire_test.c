@@ -189,6 +189,55 @@ Test(error_wire, tells_what_is_passed_on_as_ours_because_of_it)
 }
 
 /* A loss stays whose loss it is; that we were told to stop, or lack something, stays so. */
+/* The broker gives even numbers: what it said of this party is its word, and not the party's. */
+Test(error_wire, tells_what_the_broker_said_of_it_as_its_cause)
+{
+    uint8_t bytes[512];
+    size_t count = 0;
+    struct error_record record;
+    error_record_init(&record);
+    record.id = span_text("train/alice/0/2");
+    record.job = span_text("train");
+    record.party = span_text("alice");
+    record.kind = ERROR_REJECTED;
+    record.message = span_text("it is too large");
+    cr_assert_eq(error_encode(&record, 1, bytes, sizeof bytes, &count), WIRE_OK);
+    struct bus_error *told = error_from_wire(span_of(bytes, count));
+    struct bus_error *got = over_the_wire(told);
+    cr_expect_str_neq(bus_error_id(got), "train/alice/0/2");
+    cr_expect_str_eq(bus_error_kind(got), "application");
+    cr_expect_str_eq(bus_error_message(got), "it is too large");
+    cr_assert_not_null(bus_error_cause(got));
+    cr_expect_str_eq(bus_error_id(bus_error_cause(got)), "train/alice/0/2");
+    bus_error_unref(&told);
+    bus_error_unref(&got);
+}
+
+Test(error_wire, says_who_claims_what)
+{
+    uint8_t bytes[512];
+    size_t count = 0;
+    char text[256];
+    struct error_record records[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        error_record_init(&records[i]);
+        records[i].id = span_text(i == 0 ? "train/bob/1/1" : "train/carol/1/1");
+        records[i].party = span_text(i == 0 ? "bob" : "carol");
+        records[i].type = span_text("app.x");
+    }
+    records[0].causes[records[0].cause_count++] = 1;
+    records[1].claimed_by = span_text("bob");
+    cr_assert_eq(error_encode(records, 2, bytes, sizeof bytes, &count), WIRE_OK);
+    struct bus_error *got = error_from_wire(span_of(bytes, count));
+    cr_expect_str_eq(bus_error_claimed_by(got), "");
+    cr_expect_str_eq(bus_error_claimed_by(bus_error_cause(got)), "bob");
+    cr_expect_str_eq(bus_error_claimed_by(NULL), "");
+    (void)bus_error_describe(got, text, sizeof text);
+    cr_expect_str_eq(text, "bob: application app.x (train/bob/1/1)\n  because bob says: carol: "
+                           "application app.x (train/carol/1/1) <- root");
+    bus_error_unref(&got);
+}
+
 Test(error_wire, passes_on_kinds_that_a_party_may_give)
 {
     static const char *const kinds[][2] = {{"dependency", "dependency"},

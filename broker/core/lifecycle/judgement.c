@@ -157,6 +157,12 @@ struct links {
     struct verdict_blame blames[LIMIT_ERROR_BLAMES];
 };
 
+/* What a party claims of others is not weighed. */
+static bool is_weighed(const struct error_record *cause)
+{
+    return cause->id.bytes > 0 && cause->claimed_by.bytes == 0;
+}
+
 static struct verdict_error weighable(const struct error_record *records, uint32_t index,
                                       const uint32_t *blamed, struct links *links)
 {
@@ -175,7 +181,7 @@ static struct verdict_error weighable(const struct error_record *records, uint32
                                   .causes = links->causes,
                                   .blames = links->blames};
     for (uint32_t i = 0; i < record->cause_count; i++)
-        if (records[record->causes[i]].id.bytes > 0)
+        if (is_weighed(&records[record->causes[i]]))
             links->causes[error.cause_count++] = records[record->causes[i]].id;
     if (record->blames.bytes > 0)
         links->blames[error.blame_count++] = (struct verdict_blame){record->blames, blamed[0]};
@@ -204,7 +210,7 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
     enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
     for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
         struct verdict_error cause = weighable(records, i, unknown, &links);
-        if (cause.id.bytes > 0 && cause.attempt == job->attempt)
+        if (is_weighed(&records[i]) && cause.attempt == job->attempt)
             (void)verdict_add(&job->judgement.verdict, judged->at_ns, &cause);
     }
     return err;

@@ -49,8 +49,9 @@ struct core {
     struct pool accounts;
     struct name_map account_names;
     struct name_map job_names;
-    struct id_map conns;  /* conn -> session id */
-    struct id_map tokens; /* token -> session id */
+    struct name_map failure_ids; /* id of an error -> its failure: record/authors.h */
+    struct id_map conns;         /* conn -> session id */
+    struct id_map tokens;        /* token -> session id */
     struct timers timers;
     struct flow_share topic_windows;  /* beyond --topic-window: streams/lead.c */
     struct flow_share reader_windows; /* of all subscriptions and awaits */
@@ -92,6 +93,7 @@ struct core {
     bool has_more;                /* a bound of this step was reached: call core_step() again */
     struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, where an error is composed */
     uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
+    struct error_record *joined;  /* AUTHORS_ROOM, where a client's chain is put together */
 };
 
 /* The core's clock: monotonic, without the time in which the broker itself stood still. */

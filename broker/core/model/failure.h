@@ -23,6 +23,7 @@ struct failure {
     uint32_t type_at;
     uint64_t number; /* in facts; 0: no fact has named it */
     enum error_kind kind;
+    struct list same_id;     /* other failures with its id, in a ring */
     struct list unused_link; /* in core->unused_failures: no reference is left */
 };
 

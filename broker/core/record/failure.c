@@ -8,11 +8,13 @@
 #include "broker/core/record/failure.h"
 
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/authors.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/tables/storms.h"
 #include "broker/core/tables/verdict.h"
+#include "libbus/wire/chain.h"
 #include "libbus/wire/disclosure.h"
 
 #include <string.h>
@@ -59,6 +61,11 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     struct span type = core->scratch[0].type;
     failure->type_bytes = (uint32_t)type.bytes;
     failure->type_at = type.bytes > 0 ? (uint32_t)((const uint8_t *)type.data - failure->bytes) : 0;
+    if (!authors_know(core, failure)) {
+        memory_give(core->memory, failure->bytes, byte_count);
+        pool_give(&core->failures, failure);
+        return NULL;
+    }
     return failure;
 }
 
@@ -236,57 +243,44 @@ void failure_refuse(struct core *core, struct session *session, struct failure *
                              .failure = failure});
 }
 
-/* Whether a client gave the id that is its own to give: job/party/incarnation/n. */
-static bool is_own_id(const struct party *party, uint32_t incarnation, struct span id)
-{
-    struct text prefix;
-    text_init(&prefix);
-    text_add_span(&prefix, party->job->name);
-    text_add(&prefix, "/");
-    text_add_span(&prefix, party->name);
-    text_add(&prefix, "/");
-    text_add_number(&prefix, incarnation);
-    text_add(&prefix, "/");
-    return id.bytes > prefix.bytes && memcmp(id.data, prefix.data, prefix.bytes) == 0;
-}
-
-/* Removes what the job may not disclose, in case the client did not remove it. */
-static void withhold(struct core *core, const struct job *job, uint32_t count)
-{
-    disclosure_apply_all((enum disclosure)job->spec.disclosure, core->scratch, count);
-}
-
-static void put_author(const struct party *party, uint32_t incarnation, uint32_t attempt,
-                       struct error_record *head)
-{
-    head->job = party->job->name;
-    head->attempt = attempt;
-    head->party = party->name;
-    head->incarnation = incarnation;
-}
-
 /* Announces the attachments of the error, and those of its causes. */
-static void take_attachments(struct core *core, const struct party *party, uint32_t incarnation,
-                             uint32_t count)
+static void take_attachments(struct core *core, const struct author *author,
+                             const struct error_record *records, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (core->scratch[i].attachments.bytes > 0 &&
-            is_own_id(party, incarnation, core->scratch[i].id))
-            attach_take(core, party->job, &core->scratch[i]);
+        if (records[i].attachments.bytes > 0 && records[i].incarnation == author->incarnation &&
+            authors_is_own(author, records[i].id))
+            attach_take(core, author->party->job, &records[i]);
+}
+
+/* Takes the error in the scratch, whose head is the author's own.  NULL: it has no room. */
+static struct failure *take(struct core *core, const struct author *author, uint32_t count)
+{
+    size_t bytes;
+    struct error_record *head = &core->scratch[0];
+    disclosure_apply((enum disclosure)author->party->job->spec.disclosure, head);
+    authors_sign(author, head);
+    if (head->occurred_ns == 0)
+        head->occurred_ns = core->now_ns;
+    const struct error_record *records = authors_check(core, author, &count);
+    if (error_encode(records, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) != WIRE_OK)
+        return NULL;
+    take_attachments(core, author, records, count);
+    struct failure *failure = wrap(core, bytes, records);
+    return failure != NULL ? failure : no_memory(core);
 }
 
 struct failure *failure_take(struct core *core, struct session *session, struct span bytes,
                              struct topic *topic, uint64_t seq, bool *out_is_readable)
 {
+    struct author author = {session->party, session->incarnation, session->job->attempt};
+    struct error_record *head = &core->scratch[0];
     uint32_t count = 0;
+    struct text id;
     *out_is_readable = false;
     if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0)
         return unreadable(core, session, topic, seq);
-    struct error_record *head = &core->scratch[0];
-    struct text id;
-    withhold(core, session->job, count);
-    put_author(session->party, session->incarnation, session->job->attempt, head);
-    if (!is_own_id(session->party, session->incarnation, head->id)) {
+    if (!authors_is_own(&author, head->id)) {
         text_id(&id, &(struct failure_spec){.job = session->job, .party = session->party},
                 next_number(core, session->party));
         head->id = span_of(id.data, id.bytes);
@@ -295,39 +289,24 @@ struct failure *failure_take(struct core *core, struct session *session, struct 
         head->topic = topic->name;
         head->seq = seq;
     }
-    if (head->occurred_ns == 0)
-        head->occurred_ns = core->now_ns;
-    size_t encoded;
-    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
-        WIRE_OK)
+    struct failure *failure = take(core, &author, count);
+    if (failure == NULL)
         return unreadable(core, session, topic, seq);
     *out_is_readable = true;
-    take_attachments(core, session->party, session->incarnation, count);
-    struct failure *failure = wrap(core, encoded, head);
-    return failure != NULL ? failure : no_memory(core);
+    return failure;
 }
 
 struct failure *failure_take_late(struct core *core, struct party *party, uint32_t incarnation,
                                   uint32_t attempt, struct span bytes)
 {
+    struct author author = {party, incarnation, attempt};
     uint32_t count = 0;
-    size_t encoded;
-    struct error_record *head = &core->scratch[0];
     if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0 ||
-        !is_own_id(party, incarnation, head->id)) {
+        !authors_is_own(&author, core->scratch[0].id)) {
         core->refused_count += 1;
         return NULL;
     }
-    withhold(core, party->job, count);
-    put_author(party, incarnation, attempt, head);
-    if (head->occurred_ns == 0)
-        head->occurred_ns = core->now_ns;
-    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &encoded) !=
-        WIRE_OK)
-        return NULL;
-    take_attachments(core, party, incarnation, count);
-    struct failure *failure = wrap(core, encoded, head);
-    return failure != NULL ? failure : no_memory(core);
+    return take(core, &author, count);
 }
 
 struct failure *failure_restore(struct core *core, struct span bytes)
@@ -343,27 +322,22 @@ struct failure *failure_restore(struct core *core, struct span bytes)
 struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id)
 {
     struct error_record *records = core->scratch;
-    uint32_t places[LIMIT_ERROR_RECORDS] = {0}; /* where each goes; 0: nowhere, or it is the head */
     uint32_t count = 0;
-    uint32_t kept = 0;
+    uint32_t head = 0;
+    size_t bytes;
     if (error_decode(failure_span(failure), records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
         return NULL;
-    uint32_t head = 0;
-    while (head < count && !span_equal(records[head].id, id))
+    while (head < count &&
+           (records[head].claimed_by.bytes > 0 || !span_equal(records[head].id, id)))
         head += 1;
-    for (uint32_t i = head; i < count; i++) {
-        if (i > head && places[i] == 0)
-            continue;
-        places[i] = kept;
+    if (head == count)
+        return NULL;
+    for (uint32_t i = head; i < count; i++)
         for (uint32_t k = 0; k < records[i].cause_count; k++)
-            places[records[i].causes[k]] = 1; /* it is wanted: causes are later records */
-        records[kept++] = records[i];
-    }
-    for (uint32_t i = 0; i < kept; i++)
-        for (uint32_t k = 0; k < records[i].cause_count; k++)
-            records[i].causes[k] = places[records[i].causes[k]];
-    size_t bytes;
-    if (kept == 0 || error_encode(records, kept, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes))
+            records[i].causes[k] -= head;
+    records += head;
+    count = chain_trim(records, count - head);
+    if (error_encode(records, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) != WIRE_OK)
         return NULL;
     return wrap(core, bytes, &records[0]);
 }
@@ -418,6 +392,7 @@ void failure_free_unused(struct core *core)
         if (failure->refs > 0)
             continue; /* somebody took it up again */
         note_failure_forgotten(core, failure);
+        authors_forget(core, failure);
         memory_give(core->memory, failure->bytes, failure->byte_count);
         pool_give(&core->failures, failure);
     }

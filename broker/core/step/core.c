@@ -25,6 +25,7 @@
 #include "broker/core/model.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/account.h"
+#include "broker/core/record/authors.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
@@ -108,6 +109,7 @@ static void init_pools(struct core *core)
     pool_init(&core->groups, memory, sizeof(struct group), UINT32_MAX);
     pool_init(&core->tasks, memory, sizeof(struct task), UINT32_MAX);
     name_map_init(&core->job_names, memory);
+    name_map_init(&core->failure_ids, memory);
     id_map_init(&core->conns, memory);
     id_map_init(&core->tokens, memory);
     id_map_init(&core->replayed, memory);
@@ -159,10 +161,12 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     init_pools(core);
     core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
     core->scratch_bytes = memory_take(memory, LIMIT_ERROR_BYTES);
-    bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && keep_strings(core) &&
-                   pool_reserve(&core->failures) && failure_keep_spare(core) &&
+    core->joined = memory_take(memory, AUTHORS_ROOM * sizeof *core->joined);
+    bool is_made = core->scratch != NULL && core->scratch_bytes != NULL && core->joined != NULL &&
+                   keep_strings(core) && pool_reserve(&core->failures) &&
+                   failure_keep_spare(core) && timers_reserve(&core->timers) &&
                    timers_reserve(&core->timers) && timers_reserve(&core->timers) &&
-                   timers_reserve(&core->timers) && timers_reserve(&core->timers);
+                   timers_reserve(&core->timers);
     core->now_ns = now_ns;
     core->topic_windows.bytes_max = LIMIT_TOPIC_WINDOWS_BYTES;
     core->reader_windows.bytes_max = LIMIT_READER_WINDOWS_BYTES;
@@ -214,6 +218,7 @@ void core_free(struct core **core_at)
     pool_fini(&core->groups);
     pool_fini(&core->tasks);
     name_map_fini(&core->job_names);
+    name_map_fini(&core->failure_ids);
     id_map_fini(&core->conns);
     id_map_fini(&core->tokens);
     timers_clear(&core->timers, &core->unknown.timer);
@@ -222,6 +227,7 @@ void core_free(struct core **core_at)
     timers_clear(&core->timers, &core->lead_timer);
     timers_fini(&core->timers);
     memory_give(core->memory, core->strings, core->string_bytes);
+    memory_give(core->memory, core->joined, AUTHORS_ROOM * sizeof *core->joined);
     memory_give(core->memory, core->scratch_bytes, LIMIT_ERROR_BYTES);
     memory_give(core->memory, core->scratch, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
     memory_give(core->memory, core, sizeof *core);

@@ -110,6 +110,7 @@ class RemoteError(Error):
     job: str
     attempt: int
     party: str
+    claimed_by: str  # the party that says so, and the broker could not tell; "": its own party
     incarnation: int
     host: str
     pid: int
@@ -334,6 +335,7 @@ def _fields_of(error: Any) -> Dict[str, Any]:
         "job": _text(lib.bus_error_job(error)),
         "attempt": lib.bus_error_attempt(error),
         "party": _text(lib.bus_error_party(error)),
+        "claimed_by": _text(lib.bus_error_claimed_by(error)),
         "incarnation": lib.bus_error_incarnation(error),
         "host": _text(lib.bus_error_host(error)),
         "pid": lib.bus_error_pid(error),
