@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 # usage: run.sh BUILD [--rayfed-source DIR] [NAME ...]
-# Runs Errbus under the programs of others, which come from PyPI into a virtual environment below
-# BUILD.  Each NAME is the name of a file requirements/NAME.txt and of a test test_NAME.py; default:
-# all.  What cannot be installed is skipped by name.  --rayfed-source: also RayFed's own tests, from
-# a checkout, with the classes of errbus.rayfed in place of its gRPC.
+# Runs Errbus under the programs of others, which come from PyPI into virtual environments below
+# BUILD, one for each.  Each NAME is the name of a file requirements/NAME.txt and of a test
+# test_NAME.py; default: all.  What cannot be installed is skipped by name.  --rayfed-source: also
+# RayFed's own tests, from a checkout, with the classes of errbus.rayfed in place of its gRPC.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../../.." && pwd)
@@ -18,7 +18,7 @@ case ${1-} in
     shift 2
     ;;
 esac
-[ $# -gt 0 ] || set -- rayfed torch
+[ $# -gt 0 ] || set -- rayfed torch flower
 
 say() {
     printf '\ninterop: %s\n' "$*"
@@ -26,12 +26,17 @@ say() {
 
 # The versions of others are pinned for this Python; another one may lack them.
 python=$(command -v python3.11 || command -v python3)
-[ -x "$work/venv/bin/python" ] || "$python" -m venv "$work/venv" || {
-    say "skipped: all; $python makes no virtual environment: install python3-venv"
-    exit 0
-}
-PATH=$work/venv/bin:$PATH
+path=$PATH
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+
+# environment NAME: the virtual environment of NAME is the one in use.
+environment() {
+    [ -x "$work/$1/bin/python" ] || "$python" -m venv "$work/$1" || {
+        say "skipped: all; $python makes no virtual environment: install python3-venv"
+        exit 0
+    }
+    PATH=$work/$1/bin:$path
+}
 
 # pip_install NAME WORD...: false if it failed; then $work/NAME.log says why.
 pip_install() {
@@ -40,15 +45,18 @@ pip_install() {
     pip install --quiet --retries 1 "$@" >"$log" 2>&1
 }
 
+mkdir -p "$work"
+environment base
 pip_install base -r "$here/requirements/base.txt" || {
     say "skipped: all; pip reaches no registry:" "$(tail -n 1 "$work/base.log")"
     exit 0
 }
 # The package is built from a copy, for setuptools writes beside its source.
-rm -rf "$work/package"
+rm -rf "$work/package" "$work/wheel"
 cp -R "$source/clients/python" "$work/package"
 ERRBUS_INCLUDE=$source/libbus/include ERRBUS_LIB=$build/libbus \
-    pip_install errbus --no-build-isolation --no-deps --force-reinstall "$work/package" || {
+    pip wheel --quiet --no-build-isolation --no-deps -w "$work/wheel" "$work/package" \
+    >"$work/errbus.log" 2>&1 || {
     cat "$work/errbus.log" >&2
     exit 1
 }
@@ -56,14 +64,20 @@ ERRBUS_INCLUDE=$source/libbus/include ERRBUS_LIB=$build/libbus \
 export ERRBUSD="$build/broker/errbusd" ERRBUS="$build/clients/errbus" PYTHONPATH="$here"
 status=0
 for name; do
+    environment "$name"
     # A package whose requirements it names falsely has a line "# --no-deps PACKAGE".
     alone=$(sed -n 's/^# --no-deps //p' "$here/requirements/$name.txt")
     # shellcheck disable=SC2086 # several words
-    if ! pip_install "$name" -r "$here/requirements/$name.txt" ||
+    if ! pip_install "$name" -r "$here/requirements/base.txt" \
+        -r "$here/requirements/$name.txt" ||
         { [ -n "$alone" ] && ! pip_install "$name" --no-deps $alone; }; then
         say "skipped: $name; pip said: $(tail -n 1 "$work/$name.log")"
         continue
     fi
+    pip_install errbus --no-deps --force-reinstall "$work"/wheel/errbus-*.whl || {
+        cat "$work/errbus.log" >&2
+        exit 1
+    }
     say "$name"
     (cd "$here" && python -m pytest -q -p no:cacheprovider "test_$name.py") || status=1
     if [ "$name" != rayfed ] || [ -z "$rayfed" ]; then
