@@ -10,6 +10,8 @@
  *     the next run, and all take part in it.  Otherwise it continues the last run.
  *   - A night continues the last run, whoever ended well, as long as the durable name has not read
  *     all of it, or the group has not done all of it.
+ *   - If a step from a shell wrote something when all had ended, a night without a name continues
+ *     the run.
  *   - The durable name is given every value of a run in order, over the nights of that run.
  *   - A program of another run than the one under way is refused.
  *   - When the job is forgotten nothing of it is left: the next party is the first of a first run,
@@ -21,9 +23,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { PARTIES = 4, READER = PARTIES, MEMBER, PROGRAMS, PROBE = PROGRAMS, ASKER, NIGHTS = 5 };
+enum {
+    PARTIES = 4,
+    READER = PARTIES,
+    MEMBER,
+    PROGRAMS,
+    PROBE = PROGRAMS,
+    ASKER,
+    SHELL,
+    NIGHTS = 5
+};
 enum { SEEDS_DEFAULT = 100 };
-enum { ACT_START, ACT_SPEAK, ACT_KILL, ACT_CRASH, ACT_LEAVE };
+enum { ACT_START, ACT_SPEAK, ACT_KILL, ACT_CRASH, ACT_LEAVE, ACT_STEP };
 
 #define GATHERED_MS 600 /* from the begin of a night on: all are there */
 #define LEAVING_MS 3000 /* all end */
@@ -44,7 +55,7 @@ static struct play {
 
 /* What there was to be seen, over all seeds. */
 static struct {
-    uint64_t runs, continued, values, restarts, crashes, fenced, held, named, tasks, refused;
+    uint64_t runs, continued, values, restarts, crashes, fenced, held, named, tasks, refused, steps;
 } seen;
 
 /* What is published: who wrote it, and in which run. */
@@ -186,6 +197,29 @@ static void leave(uint32_t host)
     world_pump(play.world, host);
 }
 
+/* errbus pub: joins, writes a value that nobody reads, and leaves. */
+static void step_from_shell(void)
+{
+    uint32_t number;
+    struct session *session = world_session(play.world, SHELL);
+    if (session == NULL) {
+        world_choose_run(play.world, SHELL, NULL, BUS_RUN_CONTINUE);
+        world_start(play.world, SHELL);
+        return;
+    }
+    if (!is_up(SHELL) || session_topic(session, span_text("shell/x"), &number) != CODE_OK)
+        return;
+    struct span value = span_text("one");
+    enum wire_code code =
+        session_publish(session, world_host_ns(play.world, SHELL), number, &value, 1, NULL);
+    if (code == CODE_OK) {
+        session_leave(session);
+        seen.steps += 1;
+        memset(play.ended_well, 0, sizeof play.ended_well); /* each has something to go on with */
+    }
+    world_pump(play.world, SHELL);
+}
+
 static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
 {
     (void)arg;
@@ -211,6 +245,7 @@ static void on_act(void *arg, uint32_t what, uint32_t who, uint64_t value)
             world_crash_broker(play.world, dice_between(dice, 1, DOWN_MS) * WORLD_MS);
         break;
     case ACT_LEAVE: leave(who); break;
+    case ACT_STEP: step_from_shell(); break;
     }
 }
 
@@ -327,7 +362,12 @@ static void spend_night(int night)
         put(begin_ns, GATHERED_MS, 2000, ACT_CRASH, 0, 0);
     if (dice_hits(dice, 300)) /* nobody is there any more */
         put(begin_ns, NIGHT_MS - 2 * DOWN_MS, NIGHT_MS - DOWN_MS, ACT_CRASH, 0, 0);
+    if (dice_hits(dice, 200)) /* nobody is left, and the broker may die behind it */
+        for (int64_t ms = NIGHT_MS - 1700; ms < NIGHT_MS - 1000; ms += 100)
+            world_at(play.world, begin_ns + ms * WORLD_MS, ACT_STEP, SHELL, 0);
     world_run(play.world, begin_ns + NIGHT_MS * WORLD_MS);
+    if (world_session(play.world, SHELL) != NULL)
+        world_kill(play.world, SHELL, true, 0);
     if (is_probed && world_violation(play.world) == NULL)
         end_probe();
     for (uint32_t host = 0; host < PROGRAMS; host++)
@@ -392,6 +432,9 @@ static void open_world(uint64_t seed)
     (void)world_host(play.world, &host);
     host.job = host.party = "";
     (void)world_host(play.world, &host);
+    host.job = "job";
+    host.party = "shell";
+    (void)world_host(play.world, &host);
 }
 
 static void run(uint64_t seed)
@@ -414,12 +457,12 @@ Test(runs, have_values_of_their_own_alone_and_begin_when_the_last_one_is_over, .
     fprintf(stderr,
             "%" PRIu64 " seeds: %" PRIu64 " runs, %" PRIu64 " continued, %" PRIu64
             " values, %" PRIu64 " restarts, %" PRIu64 " crashes, %" PRIu64 " fenced, %" PRIu64
-            " held, %" PRIu64 " named, %" PRIu64 " tasks, %" PRIu64 " refused\n",
+            " held, %" PRIu64 " named, %" PRIu64 " tasks, %" PRIu64 " refused, %" PRIu64 " steps\n",
             count, seen.runs, seen.continued, seen.values, seen.restarts, seen.crashes, seen.fenced,
-            seen.held, seen.named, seen.tasks, seen.refused);
+            seen.held, seen.named, seen.tasks, seen.refused, seen.steps);
     cr_expect(count < SEEDS_DEFAULT ||
                   (seen.runs > 2 * count && seen.values > 100 * count && seen.restarts > 0 &&
                    seen.continued > 0 && seen.crashes > 0 && seen.fenced > 0 && seen.held > 0 &&
-                   seen.named > 0 && seen.tasks > 10 * count && seen.refused > 0),
+                   seen.named > 0 && seen.tasks > 10 * count && seen.refused > 0 && seen.steps > 0),
               "something was never to be seen");
 }

@@ -179,6 +179,27 @@ Test(core_run, is_not_continued_because_a_viewer_was_there)
     cr_expect_eq(welcomed.is_continued, 0);
 }
 
+/* Values from a shell, one at a time, and a program that reads them, started again and again. */
+Test(core_run, goes_on_with_what_a_shell_wrote_since)
+{
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(come_as(1, RUN_CONTINUE, ""), 1);
+        write_one(1, "alice/a", 1);
+        pass_ms(10);
+        go(1);
+        if (i == 1)
+            crash(100);
+        cr_expect_eq(come(2), 1);
+        cr_expect_eq(welcomed.is_continued, 1);
+        pass_ms(10);
+        go(2);
+    }
+    cr_expect_eq(come_as(3, RUN_CONTINUE, ""), 1); /* and writes nothing */
+    pass_ms(10);
+    go(3);
+    cr_expect_eq(come(2), 2);
+}
+
 Test(core_run, goes_on_with_a_party_that_was_lost)
 {
     cr_assert_eq(come(1), 1);

@@ -16,6 +16,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/job.h"
+#include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
 
 /* All parties of a run are started together, so those that join within this time belong to one run.
@@ -67,6 +68,27 @@ static bool is_at_rest(const struct job *job)
 }
 
 /* ---- whether the next one begins ------------------------------------------------------------- */
+
+static bool has_written(const struct party *party)
+{
+    LIST_EACH(link, &party->topics)
+        if (LIST_OWNER(link, struct topic, party_link)->slots.next_seq > 0)
+            return true;
+    return false;
+}
+
+/* Whether the run went on without this party: a step from a shell wrote in it since the party
+ * ended.  The party has something to go on with then, also if it ended well. */
+static bool was_written_since(const struct party *party)
+{
+    LIST_EACH(link, &party->job->party_list) {
+        const struct party *other = LIST_OWNER(link, struct party, job_link);
+        if (other->attempt == party->attempt && other->run_rule == RUN_CONTINUE &&
+            other->ended_ns > party->ended_ns && has_written(other))
+            return true;
+    }
+    return false;
+}
 
 static bool ended_well(const struct party *party)
 {
@@ -144,7 +166,7 @@ enum run_choice run_choose(struct core *core, const struct party *party,
         say_held(job, out_why);
         return RUN_IS_HELD;
     }
-    if (hello->run_rule != RUN_AS_FOUND || !ended_well(party))
+    if (hello->run_rule != RUN_AS_FOUND || !ended_well(party) || was_written_since(party))
         return RUN_SAME;
     return is_at_rest(job) || is_gathering(core, job) ? RUN_BEGINS : RUN_SAME;
 }
