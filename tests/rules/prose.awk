@@ -200,14 +200,19 @@ function is_function(name)
     return (name in functions) || document ~ /^(tests\/|CONTRIBUTING)/ && (("tests/" name) in functions)
 }
 
-# SUITE/NAME, or FOLDER/PROGRAM without the end of its file.  In documents of other folders only a
-# known suite tells a test from a topic.
+# SUITE/NAME, or LABEL/PROGRAM as ctest names it.  In documents of other folders only a known suite
+# or label tells a test from a topic.
 function is_test(name, suite)
 {
     suite = name
     sub(/\/.*/, "", suite)
-    return (name in tests) || (document !~ /^tests\// && !(suite in suites)) || is_there(name) ||
-        is_there(name "_test.c") || is_there(name ".c") || is_there(name ".sh")
+    if (suite == "rule")
+        sub(/^rule/, "rules", name)
+    return (name in tests) ||
+        (document !~ /^tests\// && !(suite in suites) && suite != "rule" &&
+            !(("tests/" suite) in tree)) ||
+        is_there(name) || is_there(name "_test.c") || is_there(name "_fuzz.c") ||
+        is_there(name "_race.c") || is_there(name ".c") || is_there(name ".sh")
 }
 
 # [words](target): a path from the folder of the document, perhaps with a heading behind `#`.

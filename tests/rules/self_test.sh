@@ -404,6 +404,8 @@ between two lives
 the making of a journal
 see `gone()`
 see `leaf/gone`
+see `unit/gone`
+see `rule/gone`
 see `LIMIT_GONE`
 END
 printf '.TH A 1\n.nf\n%s\n.fi\n.TP\n.B a\n%s\n.TP\n.B b\n%s\n' "$wide" "$(words 30)" "$(words 30)" >"$tree/clients/a.1"
