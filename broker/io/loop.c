@@ -72,8 +72,8 @@ struct loop {
     uint32_t clogged_count; /* peers to be reported as not reading */
     bool has_put_off;       /* peers are put off */
     int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
-    int64_t dismissed_ns;   /* ... that connections were closed which nobody stands for */
-    uint64_t dismissed;     /* of which nothing was said yet */
+    int64_t dismissed_ns;   /* ... that silent connections were closed */
+    uint64_t dismissed;     /* silent connections that were closed since then */
     uint64_t ignored;       /* parts of connections that could not be numbered */
 };
 
@@ -142,7 +142,7 @@ static void carry_out(struct loop *loop)
     }
 }
 
-/* Says what is kept by now. */
+/* Sends what waited for the journal and is in it now. */
 static void say_kept(struct loop *loop)
 {
     struct held held;

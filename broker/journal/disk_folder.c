@@ -78,8 +78,8 @@ static int folder_lock(struct disk *disk, bool is_reader, struct disk_owner *out
     return result;
 }
 
-/* Whoever removes the lock's file lets another process take the lock of a new one.  Until somebody
- * does, this owner is alone all the same. */
+/* If somebody removes the lock file, another process can lock a new one.  As long as none does,
+ * this owner is alone. */
 static int check_owner(const struct folder *folder)
 {
     struct stat own;
@@ -171,7 +171,7 @@ static int64_t folder_write(struct disk *disk, int file, const struct iovec *pie
     return bytes < 0 ? -errno : bytes;
 }
 
-/* EINTR reports nothing about what was written; every other failure is told once, and so final. */
+/* After EINTR it asks again.  Any other failure is final, for the system reports it only once. */
 static int folder_sync(struct disk *disk, int file)
 {
     int result = 0;
@@ -181,8 +181,8 @@ static int folder_sync(struct disk *disk, int file)
     return result != 0 ? code(result) : check_owner((struct folder *)(void *)disk);
 }
 
-/* A mapping is the one thing of which the system brings a part to the disk as fdatasync() does all
- * of a file: no page of it is ever touched. */
+/* Syncs a part of a file, as fdatasync() syncs all of it.  Only msync() of a mapping can do that;
+ * no page of the mapping is ever touched. */
 static int folder_sync_until(struct disk *disk, int file, uint64_t offset)
 {
     void *map = mmap(NULL, offset, PROT_READ, MAP_SHARED, file, 0);

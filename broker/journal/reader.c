@@ -142,7 +142,8 @@ static int reader_open_segment(struct journal_reader *reader, uint64_t first,
     return 0;
 }
 
-/* Who reads on where it stopped, reads on. */
+/* A reader that continues where it stopped will most likely continue, so the disk is asked for what
+ * lies ahead. */
 static void read_ahead(struct journal_reader *reader, struct opened *opened, uint64_t at,
                        uint64_t next)
 {
@@ -158,7 +159,7 @@ static void read_ahead(struct journal_reader *reader, struct opened *opened, uin
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-/* Where it would be by what is known. */
+/* Reads from the segment in which the position must be, by the segments that are known. */
 static enum journal_err reader_fetch(struct journal_reader *reader, uint64_t at, void *out_body,
                                      size_t bytes)
 {

@@ -152,7 +152,7 @@ static uint32_t crc_of_zeros(uint64_t bytes)
     return crc;
 }
 
-/* Records that say "lost" from one position to another. */
+/* Writes records of the kind LOST from one position to another. */
 static int fill(struct repair *repair, int file, const struct finding *finding, uint32_t batch)
 {
     int result = 0;

@@ -5,7 +5,8 @@
 # Counts the instructions of the work in EXPECTED, a row each: name, instructions a value, and words
 # for cost.c.  Fails where it costs more than a twentieth above what is written there, or where a row
 # that names what lies around it costs a fifth more than the first row of the same work: then the cost
-# is not flat; or where an open slot takes more than 128 bytes of the broker's memory.  --write: writes down what it costs now, for a change that is worth it.
+# is not flat; or where an open slot takes more than 128 bytes of the broker's memory.  --write writes
+# down what it costs now, for a change that is worth it.
 #
 # Counts are the same on every machine, busy or not, and belong to one compiler: with another one they
 # are skipped.
