@@ -26,7 +26,6 @@ enum {
     PARTS_MAX = 12, /* of a request; ZAP has 8, and a part for each credential */
     ANSWERS_AT_ONCE = 64,
     USER_ID_BYTES = 160,
-    HANDSHAKE_MS = 5000,
     NONCE_RAW_BYTES = 16,
 };
 /* The parts of a request (ZeroMQ RFC 27), behind the id of its connection. */
@@ -185,7 +184,6 @@ bool authentication_guard(const struct authentication *authentication, void *soc
     const char *domain = has_keys ? domain_keys : domain_uids;
     return zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, strlen(domain)) == 0 &&
            set_number(socket, ENFORCE_DOMAIN, 1) &&
-           set_number(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
            (!has_keys || (set_number(socket, ZMQ_CURVE_SERVER, 1) &&
                           zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY,
                                          authentication->key.secret_key, KEY_BYTES) == 0));

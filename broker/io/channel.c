@@ -14,7 +14,8 @@ enum {
     DATA_RECEIVE_QUEUE = 64, /* parts of one connection: some MiB, then TCP holds it back */
     CONTROL_RECEIVE_QUEUE = 1024,
     BACKLOG = 1024,
-    LINGER_MS = 800, /* for what is still in the queues; with STOP_MS of loop.c under 2 s */
+    HANDSHAKE_MS = 5000, /* then libzmq closes a connection that has not greeted as it must */
+    LINGER_MS = 800,     /* for what is still in the queues; with STOP_MS of loop.c under 2 s */
 };
 
 const char *channel_name(enum lane lane)
@@ -42,6 +43,7 @@ static bool set_options(const struct channel *channel)
            channel_set_number(socket, ZMQ_RCVHWM,
                               is_data ? DATA_RECEIVE_QUEUE : CONTROL_RECEIVE_QUEUE) &&
            channel_set_number(socket, ZMQ_BACKLOG, BACKLOG) &&
+           channel_set_number(socket, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
            channel_set_number(socket, ZMQ_LINGER, LINGER_MS);
 }
 

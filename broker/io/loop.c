@@ -18,6 +18,7 @@
 #include "broker/io/log.h"
 #include "broker/io/misdirected.h"
 #include "broker/io/waiting_batches.h"
+#include "broker/io/peer_address.h"
 #include "broker/io/peers.h"
 #include "broker/io/received.h"
 #include "broker/io/recovery.h"
@@ -74,6 +75,7 @@ struct loop {
     int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
     int64_t dismissed_ns;   /* ... that silent connections were closed */
     uint64_t dismissed;     /* silent connections that were closed since then */
+    uint64_t refused;       /* ... and that were refused for failures of their address */
     uint64_t ignored;       /* parts of connections that could not be numbered */
 };
 
@@ -185,18 +187,29 @@ static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
              channel_name(lane), zmq_strerror(fault));
 }
 
+/* The address is that of whoever has the descriptor now.  So a refusal meets the right host, even
+ * if the connection that was accepted is gone. */
+static void welcome_or_refuse(struct loop *loop, enum lane lane, int fd)
+{
+    if (new_connections_came(&loop->new_connections, lane, fd, peer_address(fd),
+                             clock_monotonic_ns()))
+        return;
+    (void)shutdown(fd, SHUT_RDWR); /* as in dismiss_new_connections() */
+    loop->refused += 1;
+}
+
 static void drain_monitor(struct loop *loop, enum lane lane)
 {
     struct monitor_event event;
     while (monitor_read(loop->channels[lane].monitor, &event)) {
         if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
-            new_connections_came(&loop->new_connections, lane, event.value, clock_monotonic_ns());
+            welcome_or_refuse(loop, lane, event.value);
             if (lane == LANE_DATA)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_DISCONNECTED) {
             peers_fd_closed(&loop->peers, lane, event.value);
-            new_connections_left(&loop->new_connections, lane, event.value);
+            new_connections_left(&loop->new_connections, lane, event.value, clock_monotonic_ns());
         } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
             complain_of_accepting(loop, lane, event.value);
         }
@@ -211,13 +224,20 @@ static void drain_monitors(struct loop *loop)
 
 static void complain_of_dismissed(struct loop *loop, int64_t now_ns)
 {
-    if (loop->dismissed == 0 ||
+    if (loop->dismissed + loop->refused == 0 ||
         (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
         return;
-    log_line(LOG_WARNING, "closed %llu connections that sent no valid first message in time",
-             (unsigned long long)loop->dismissed);
+    if (loop->dismissed > 0)
+        log_line(LOG_WARNING, "closed %llu connections that sent no valid first message in time",
+                 (unsigned long long)loop->dismissed);
+    if (loop->refused > 0)
+        log_line(LOG_WARNING,
+                 "refused %llu connections of addresses with failed handshakes: each may "
+                 "have %d in a second",
+                 (unsigned long long)loop->refused, LIMIT_HANDSHAKE_FAILURES);
     loop->dismissed_ns = now_ns;
     loop->dismissed = 0;
+    loop->refused = 0;
 }
 
 /* libzmq closes a single connection only with its whole socket.  So the broker shuts the descriptor
@@ -753,6 +773,7 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
         loop_close(&loop);
         return NULL;
     }
+    loop->new_connections.counts_failures = loop->authentication.socket != NULL;
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint))
         loop_close(&loop);

@@ -53,6 +53,11 @@
  * 23 KiB for one.  A client greets within some round trips. */
 #define LIMIT_NEW_CONNECTIONS 4096
 #define LIMIT_NEW_CONNECTION_MS 30000
+/* Addresses of them, and of those that failed lately: more than can wait at a time. */
+#define LIMIT_NEW_ADDRESSES 8192
+/* Handshakes of one address that may fail, in a second and at once.  One with keys costs 1 ms. */
+#define LIMIT_HANDSHAKE_FAILURES 20
+#define LIMIT_HANDSHAKE_BURST 64
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
 #define LIMIT_TOPICS (1 << 20) /* in one broker */

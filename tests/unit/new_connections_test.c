@@ -28,6 +28,13 @@ static void fini(void)
 
 TestSuite(new_connections, .init = init, .fini = fini);
 
+enum { HOST = 7, OTHER = 8, THIRD = 9 };
+
+static void came(enum lane lane, int fd, uint64_t address, int64_t now_ns)
+{
+    cr_assert(new_connections_came(&connections, lane, fd, address, now_ns));
+}
+
 static void expect_next(int64_t now_ns, int expected)
 {
     int fd = -1;
@@ -46,14 +53,14 @@ static void expect_none(int64_t now_ns)
 static void come(int first, int count, int64_t now_ns)
 {
     for (int fd = first; fd < first + count; fd++)
-        new_connections_came(&connections, LANE_CONTROL, fd, now_ns);
+        came(LANE_CONTROL, fd, HOST, now_ns);
 }
 
 Test(new_connections, go_when_their_time_is_over)
 {
     expect_none(INT64_MAX - 1);
-    new_connections_came(&connections, LANE_CONTROL, 7, 10);
-    new_connections_came(&connections, LANE_DATA, 8, 20);
+    came(LANE_CONTROL, 7, HOST, 10);
+    came(LANE_DATA, 8, HOST, 20);
     cr_expect_eq(new_connections_due_ns(&connections), 10 + WAIT_NS);
     expect_none(9 + WAIT_NS);
     expect_next(10 + WAIT_NS, 7);
@@ -80,24 +87,24 @@ Test(new_connections, stay_when_they_have_spoken_until_nobody_hears_them)
 Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
 {
     come(7, 3, 0);
-    new_connections_left(&connections, LANE_CONTROL, 8);
-    new_connections_left(&connections, LANE_CONTROL, 8);
+    new_connections_left(&connections, LANE_CONTROL, 8, 0);
+    new_connections_left(&connections, LANE_CONTROL, 8, 0);
     cr_expect_eq(connections.open, 2);
-    new_connections_came(&connections, LANE_CONTROL, 7, 500); /* that 7 was closed was not told */
+    came(LANE_CONTROL, 7, HOST, 500); /* that 7 was closed was not told */
     cr_expect_eq(connections.open, 2);
     expect_next(WAIT_NS, 9);
     expect_none(499 + WAIT_NS);
     expect_next(500 + WAIT_NS, 7);
     cr_expect_eq(connections.leaving, 2);
-    new_connections_left(&connections, LANE_CONTROL, 9);
-    new_connections_came(&connections, LANE_CONTROL, 7, 600);
+    new_connections_left(&connections, LANE_CONTROL, 9, 0);
+    came(LANE_CONTROL, 7, HOST, 600);
     cr_expect_eq(connections.leaving, 0);
     cr_expect_eq(connections.open, 1);
     expect_next(600 + WAIT_NS, 7);
     new_connections_spoke(&connections, LANE_CONTROL, 7); /* too late */
     new_connections_forgotten(&connections, LANE_CONTROL, 7, 700);
     expect_none(INT64_MAX - 1);
-    new_connections_left(&connections, LANE_CONTROL, 7);
+    new_connections_left(&connections, LANE_CONTROL, 7, 0);
     cr_expect_eq(connections.open, 0);
 }
 
@@ -127,7 +134,7 @@ Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
     come(10, 1, 0);
     expect_next(1, 8);
     expect_none(1); /* it counts as gone before it is */
-    new_connections_left(&connections, LANE_CONTROL, 8);
+    new_connections_left(&connections, LANE_CONTROL, 8, 0);
     expect_none(1);
     new_connections_spoke(&connections, LANE_CONTROL, 9);
     new_connections_spoke(&connections, LANE_CONTROL, 10);
@@ -138,13 +145,126 @@ Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
 
 Test(new_connections, without_a_descriptor_or_memory_are_not_known)
 {
-    new_connections_came(&connections, LANE_CONTROL, -1, 0);
-    new_connections_came(&connections, LANE_CONTROL, INT32_MAX, 0);
+    came(LANE_CONTROL, -1, HOST, 0);
+    came(LANE_CONTROL, INT32_MAX, HOST, 0);
     memory.bytes_max = memory.bytes_used;
     come(3, 1, 0);
     new_connections_spoke(&connections, LANE_CONTROL, 3);
     new_connections_forgotten(&connections, LANE_CONTROL, 3, 0);
-    new_connections_left(&connections, LANE_CONTROL, 3);
+    new_connections_left(&connections, LANE_CONTROL, 3, 0);
     cr_expect_eq(connections.open, 0);
     expect_none(INT64_MAX - 1);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+Test(new_connections, go_first_from_the_address_that_has_most)
+{
+    came(LANE_CONTROL, 0, OTHER, 0);
+    came(LANE_DATA, 0, THIRD, 0);
+    for (int fd = 1; fd < LIMIT_NEW_CONNECTIONS; fd++)
+        came(LANE_CONTROL, fd, HOST, 1);
+    expect_next(2, 1);
+    expect_none(2);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS, OTHER, 1);
+    expect_next(2, 2);
+    new_connections_spoke(&connections, LANE_CONTROL, 0);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS + 1, THIRD, 1);
+    expect_none(2);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS + 2, OTHER, 1);
+    expect_next(2, 3);
+    expect_next(WAIT_NS, 0); /* its time is over, whoever it is */
+}
+
+Test(new_connections, of_many_addresses_take_turns)
+{
+    for (int fd = 0; fd < LIMIT_NEW_CONNECTIONS; fd++)
+        came(LANE_CONTROL, fd, 100 + (uint64_t)fd / 2, 0);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS, OTHER, 1);
+    expect_next(1, 0);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS + 1, OTHER, 1);
+    expect_next(1, 2);
+    came(LANE_CONTROL, LIMIT_NEW_CONNECTIONS + 2, OTHER, 1);
+    expect_next(1, LIMIT_NEW_CONNECTIONS);
+}
+
+/* Connections of one address that come and end without a word, one after the other; how many of
+ * them were let in. */
+static int fail_from(uint64_t address, int count, int64_t now_ns)
+{
+    int let_in = 0;
+    for (int i = 0; i < count; i++) {
+        let_in += new_connections_came(&connections, LANE_CONTROL, 5, address, now_ns);
+        new_connections_left(&connections, LANE_CONTROL, 5, now_ns);
+    }
+    return let_in;
+}
+
+#define S INT64_C(1000000000)
+
+Test(new_connections, of_an_address_may_fail_so_often_and_no_more)
+{
+    connections.counts_failures = true;
+    cr_expect_eq(fail_from(HOST, LIMIT_HANDSHAKE_BURST - 1, 0), LIMIT_HANDSHAKE_BURST - 1);
+    cr_expect_eq(fail_from(HOST, 1, 0), 1);
+    cr_expect_eq(fail_from(HOST, 1000, 0), 0);
+    cr_expect_eq(fail_from(OTHER, 2, 0), 2); /* another host has its own */
+    cr_expect_eq(connections.open, 0);
+    cr_expect_eq(connections.leaving, 0);
+    cr_expect_eq(fail_from(HOST, 1000, S), LIMIT_HANDSHAKE_FAILURES);
+    int let_in = 0;
+    for (int64_t now_ns = S; now_ns < 11 * S; now_ns += S / 200) /* 2000 a second */
+        let_in += fail_from(HOST, 10, now_ns);
+    cr_expect_geq(let_in, 10 * LIMIT_HANDSHAKE_FAILURES - 1);
+    cr_expect_leq(let_in, 10 * LIMIT_HANDSHAKE_FAILURES);
+    cr_expect_eq(fail_from(HOST, 1000, 100 * S), LIMIT_HANDSHAKE_BURST);
+}
+
+Test(new_connections, that_greet_count_nothing_however_many_there_are)
+{
+    connections.counts_failures = true;
+    for (int fd = 0; fd < 2000; fd++) {
+        came(LANE_CONTROL, fd, HOST, 0);
+        new_connections_spoke(&connections, LANE_CONTROL, fd);
+    }
+    for (int fd = 0; fd < 2000; fd++) { /* and go, dropped by the core or not */
+        if (fd % 2 == 0)
+            new_connections_forgotten(&connections, LANE_CONTROL, fd, 0);
+        new_connections_left(&connections, LANE_CONTROL, fd, 0);
+    }
+    cr_expect_eq(fail_from(HOST, LIMIT_HANDSHAKE_BURST, 0), LIMIT_HANDSHAKE_BURST);
+}
+
+Test(new_connections, that_are_silent_count_when_they_are_closed)
+{
+    connections.counts_failures = true;
+    for (int fd = 0; fd < LIMIT_HANDSHAKE_BURST; fd++)
+        came(LANE_CONTROL, fd, HOST, 0);
+    for (int fd = 0; fd < LIMIT_HANDSHAKE_BURST; fd++)
+        expect_next(WAIT_NS, fd);
+    came(LANE_CONTROL, 1000, HOST, WAIT_NS); /* they are not closed yet */
+    new_connections_spoke(&connections, LANE_CONTROL, 1000);
+    for (int fd = 0; fd < LIMIT_HANDSHAKE_BURST; fd++)
+        new_connections_left(&connections, LANE_CONTROL, fd, WAIT_NS);
+    cr_expect_not(new_connections_came(&connections, LANE_CONTROL, 0, HOST, WAIT_NS));
+}
+
+Test(new_connections, without_an_address_or_without_keys_are_never_refused)
+{
+    cr_expect_eq(fail_from(HOST, 1000, 0), 1000);
+    connections.counts_failures = true;
+    cr_expect_eq(fail_from(0, 1000, 0), 1000);
+}
+
+Test(new_connections, of_more_addresses_than_there_is_room_for_forget_the_oldest)
+{
+    connections.counts_failures = true;
+    cr_expect_eq(fail_from(1, 1000, 0), LIMIT_HANDSHAKE_BURST);
+    for (uint64_t address = 2; address <= LIMIT_NEW_ADDRESSES; address++)
+        fail_from(address, 1, 0);
+    cr_expect_eq(fail_from(1, 1000, 0), 0);
+    for (uint64_t address = LIMIT_NEW_ADDRESSES + 1; address <= 2 * LIMIT_NEW_ADDRESSES; address++)
+        fail_from(address, 1, 0);
+    cr_expect_eq(connections.host_count, LIMIT_NEW_ADDRESSES);
+    cr_expect_eq(fail_from(1, 1000, 0), LIMIT_HANDSHAKE_BURST);
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* peer_address.c -- see peer_address.h. */
+#include "broker/io/peer_address.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+/* Networks of IPv6 that nobody has: those of IPv4 addresses, and that of ::1. */
+#define IPV4_NETWORK UINT64_C(0x0000ffff00000000)
+#define LOOPBACK_NETWORK 1
+
+static uint64_t ipv4_number(const void *bytes)
+{
+    uint32_t number;
+    memcpy(&number, bytes, sizeof number);
+    return IPV4_NETWORK | ntohl(number);
+}
+
+static uint64_t ipv6_number(const struct in6_addr *address)
+{
+    uint64_t number = 0;
+    if (IN6_IS_ADDR_V4MAPPED(address))
+        return ipv4_number(&address->s6_addr[12]);
+    for (unsigned i = 0; i < sizeof number; i++)
+        number = number << 8 | address->s6_addr[i];
+    return number != 0 ? number : LOOPBACK_NETWORK;
+}
+
+uint64_t peer_address_number(const struct sockaddr_storage *address)
+{
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+    if (address->ss_family == AF_INET) {
+        memcpy(&ipv4, address, sizeof ipv4);
+        return ipv4_number(&ipv4.sin_addr);
+    }
+    if (address->ss_family != AF_INET6)
+        return 0;
+    memcpy(&ipv6, address, sizeof ipv6);
+    return ipv6_number(&ipv6.sin6_addr);
+}
+
+uint64_t peer_address(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+    memset(&address, 0, sizeof address);
+    return getpeername(fd, (struct sockaddr *)&address, &bytes) == 0 ? peer_address_number(&address)
+                                                                     : 0;
+}
