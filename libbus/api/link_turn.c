@@ -257,6 +257,8 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     api_lock(bus);
     bus->is_asleep = false;
     link_wait_end(bus->link, closed);
+    if (link_is_made(bus->link, LINK_CONTROL))
+        session_link_made(bus->session);
     if (closed[LINK_DATA] && drop_early_data(bus))
         closed[LINK_DATA] = false;
     if (closed[LINK_CONTROL]) {

@@ -92,6 +92,8 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
 bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT]);
 void link_wait(struct link *link, int64_t timeout_ms);
 void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT]);
+/* Whether link_wait_end() saw that the other side accepted this lane's connection. */
+bool link_is_made(const struct link *link, enum link_lane lane);
 /* How the connection ended that link_wait_end() last reported on this lane. */
 enum link_fault link_fault(const struct link *link, enum link_lane lane);
 /* Whether something may be received now. */

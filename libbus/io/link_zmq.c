@@ -530,6 +530,11 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
     link->is_kept_new = link->is_kept_new && !link->has_timed_out;
 }
 
+bool link_is_made(const struct link *link, enum link_lane lane)
+{
+    return link->connections[lane].is_made;
+}
+
 enum link_fault link_fault(const struct link *link, enum link_lane lane)
 {
     return link->faults[lane];

@@ -38,6 +38,9 @@
 /* A tick that comes so much later than it was due shows that this process stood still. */
 #define SESSION_LATE_NS SESSION_SILENCE_NS
 
+/* A long link needs so many round trips for the transport and WELCOME, and as many for data and
+ * ATTACHED. */
+#define SESSION_GREET_ROUNDS 5
 /* So many connections get one beat each to answer.  Later connections get more and more time. */
 #define SESSION_TRIES_PROMPT 4
 
@@ -221,6 +224,7 @@ struct session {
     int64_t backoff_ns;
     int64_t retry_ns;      /* WAIT: when to try again */
     int64_t step_ns;       /* GREET, ATTACH: when to give this connection up */
+    bool is_link_made;     /* GREET: somebody accepted it */
     int64_t heard_ns;      /* last message on this connection */
     int64_t alive_ns;      /* last message while up, on any */
     int64_t data_ns;       /* since when nothing of what was sent on the data channel is accepted */

@@ -109,8 +109,8 @@ void session_tick(struct session *session, int64_t now_ns);
 int64_t session_deadline_ns(const struct session *session);
 /* The connection of a lane is known to be closed or could not be made. */
 void session_link_closed(struct session *session, int64_t now_ns);
-/* Takes one part from the broker.  A part that breaks the protocol ends the session with
- * CODE_EPROTO. */
+void session_link_made(struct session *session); /* control: somebody accepted it; said often */
+/* Takes one part from the broker.  One that breaks the protocol ends the session: CODE_EPROTO. */
 void session_control_in(struct session *session, int64_t now_ns, struct span part);
 /* head: the delivery header.  batch is taken over (set to NULL); data aligned to 8. */
 void session_data_in(struct session *session, int64_t now_ns, struct span head,

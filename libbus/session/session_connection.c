@@ -18,7 +18,11 @@
 /* After a cut TCP may stay silent for twice the length of the cut, so the session soon tries a
  * fresh connection.  But on a very slow link no answer can come in that time: a greeting takes four
  * round trips.  So after several tries each further try gets twice the time.  TCP sends again
- * within it, first after one second (RFC 6298, 2.1). */
+ * within it, first after one second (RFC 6298, 2.1).
+ *
+ * A long link is not lost.  Where its round trip is known from the last connection, the greeting
+ * gets the rounds that it needs.  Where no broker answered yet, a connection that somebody accepted
+ * gets several beats: it is not cut. */
 int64_t session_patience_ns(const struct session *session, int64_t period_ns)
 {
     int64_t most_ns = ns_of_ms(session->options.lost_after_ms);
@@ -30,8 +34,22 @@ int64_t session_patience_ns(const struct session *session, int64_t period_ns)
 int64_t session_greet_ns(const struct session *session)
 {
     int64_t beat_ns = ns_of_ms(session->options.heartbeat_ms);
-    return session_patience_ns(session,
-                               beat_ns > SESSION_GREET_MIN_NS ? beat_ns : SESSION_GREET_MIN_NS);
+    int64_t rounds_ns = SESSION_GREET_ROUNDS * trip_far_ns(&session->trip);
+    if (beat_ns < SESSION_GREET_MIN_NS)
+        beat_ns = SESSION_GREET_MIN_NS;
+    if (session->is_link_made && !session->is_welcome)
+        beat_ns *= SESSION_GREET_ROUNDS;
+    return session_patience_ns(session, beat_ns + rounds_ns);
+}
+
+void session_link_made(struct session *session)
+{
+    if (session->phase != PHASE_GREET || session->is_link_made)
+        return;
+    session->is_link_made = true;
+    int64_t until_ns = later_ns(session->attempt_ns, session_greet_ns(session));
+    if (session->step_ns < until_ns)
+        session->step_ns = until_ns;
 }
 
 int64_t session_silence_ns(const struct session *session)
@@ -84,6 +102,7 @@ void session_dial(struct session *session)
     session->action = SESSION_CONNECT_CONTROL;
     session->dials += 1;
     session->attempt_ns = session->now_ns;
+    session->is_link_made = false;
     session->heard_ns = session->now_ns;
     session->step_ns = later_ns(session->now_ns, session_greet_ns(session));
     session->news.is_state = true;

@@ -75,9 +75,10 @@ static enum wire_code rewind_reading(struct session *session)
 /* When the session gives this connection up without ATTACHED. */
 static int64_t attach_by_ns(const struct session *session)
 {
-    return session->now_ns +
-           session_patience_ns(session, 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS +
-                                            SESSION_GREET_MIN_NS);
+    int64_t round_ns = session->now_ns - session->hello_ns;
+    int64_t beats_ns = 2 * session->options.heartbeat_ms * SESSION_NS_PER_MS;
+    return session->now_ns + session_patience_ns(session, beats_ns + SESSION_GREET_MIN_NS +
+                                                              SESSION_GREET_ROUNDS * round_ns);
 }
 
 /* The greeting's data part: ATTACH.  false: no memory. */

@@ -229,6 +229,49 @@ Test(session, asks_no_more_after_a_quick_answer)
     driver_fini(&d);
 }
 
+/* The greeting is given up after so many milliseconds without an answer, and begun anew. */
+static void expect_greeting_of(int64_t ms)
+{
+    tick(ms - 1);
+    cr_assert_eq(session_action(d.session), SESSION_NOTHING, "after less than %ld ms", ms);
+    tick(1);
+    (void)driver_dial(&d);
+}
+
+Test(session, waits_longer_for_a_first_answer_where_somebody_accepted)
+{
+    driver_init(&d);
+    (void)driver_dial(&d);
+    expect_greeting_of(1000);
+    session_link_made(d.session);
+    session_link_made(d.session);
+    expect_greeting_of(5000);
+    expect_greeting_of(1000);
+    driver_say_welcome(&d, false);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    driver_break_link(&d);
+    (void)driver_dial(&d);
+    session_link_made(d.session);
+    expect_greeting_of(1000);
+    driver_fini(&d);
+}
+
+Test(session, waits_for_the_rounds_of_a_long_link)
+{
+    driver_up_far(&d, 200);
+    driver_break_link(&d);
+    (void)driver_dial(&d);
+    expect_greeting_of(1000 + 5 * 200);
+    d.now_ns += 300 * DRIVER_MS;
+    driver_say_welcome(&d, true);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    expect_greeting_of(2 * 1000 + 250 + 5 * 300);
+    driver_fini(&d);
+}
+
 /* The broker says nothing, up to the deadline at which two beats are over. */
 static void miss_beats(void)
 {
