@@ -299,12 +299,24 @@ static void complain_to(struct core *core, struct job *job, const struct complai
                         .text = complaints->text.data});
 }
 
+/* Where there is an access file, a stranger writes into no job's history. */
+static void log_complaints(struct core *core, const struct complaints *complaints)
+{
+    struct msg_event *event = &effects_log(core->effects)->as.event;
+    event->name = span_text(EVENT_REFUSED);
+    event->topic = span_text("a connection without a session");
+    event->count = complaints->count;
+    event->text = span_of(complaints->text.data, complaints->text.bytes);
+}
+
 /* One event stands for all that came since the last one. */
 static void complain(struct core *core, struct complaints *complaints)
 {
     struct job *job = NULL;
     if (complaints->job != NULL)
         complain_to(core, complaints->job, complaints);
+    else if (core->access != NULL)
+        log_complaints(core, complaints);
     else
         while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
             complain_to(core, job, complaints);
