@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* quota_test.c -- limits of an access file, and its next version, over a real broker: what is too
+ * much is told in words, a writer keeps its rate, and whoever lost access gets nothing more. */
+#include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATH_BYTES 192
+#define TEXT_BYTES 2048
+
+enum {
+    RATE = 4 * 1024 * 1024,
+    RATE_MS = 2500,
+    VALUE_BYTES = 16 * 1024,
+    OPEN_SLOTS = 10000,
+    TOPICS = 128, /* each has a window of half a MiB: 64 MiB in all */
+    PIECE_BYTES = 128 * 1024,
+    PIECES = 4,
+};
+
+static struct folder folder;
+static char alice_key[PATH_BYTES], bob_key[PATH_BYTES], broker_key[PATH_BYTES];
+static char alice[BUS_KEY_TEXT_BYTES], bob[BUS_KEY_TEXT_BYTES];
+static char access_path[FOLDER_PATH_BYTES_MAX];
+
+/* more: lines that come with those of alice and bob. */
+static void write_access(bool has_alice, bool has_bob, const char *more)
+{
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "key alice %s\nkey bob %s\n%s%s%s", alice, bob,
+             has_alice ? "allow alice party as alice alice-2 alice-3 in *\n" : "",
+             has_bob ? "allow bob party in *\n" : "", more);
+    cr_assert(folder_write(&folder, "access", text, access_path));
+}
+
+static void open_limited(const char *limits)
+{
+    cr_assert(folder_make(&folder));
+    snprintf(alice_key, sizeof alice_key, "%s/alice.key", folder.path);
+    snprintf(bob_key, sizeof bob_key, "%s/bob.key", folder.path);
+    snprintf(broker_key, sizeof broker_key, "%s/broker.key", folder.path);
+    expect_code(bus_key_new(alice_key, alice, NULL), BUS_OK);
+    expect_code(bus_key_new(bob_key, bob, NULL), BUS_OK);
+    write_access(true, true, limits);
+    stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, NULL});
+}
+
+static void close_all(void)
+{
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(quota, .fini = close_all, .timeout = 120);
+
+static enum bus_err open_as(const char *party, const char *job, const char *key,
+                            struct bus **out_bus, struct bus_error **reterr)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.job = job;
+    options.key = key;
+    return bus_open(stage.control, &options, SOON_MS, out_bus, reterr);
+}
+
+static struct bus *must_open_as(const char *party, const char *job, const char *key)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = open_as(party, job, key, &bus, &error);
+    cr_assert_eq(err, BUS_OK, "%s: %s", party, bus_error_message(error));
+    return bus;
+}
+
+static void expect_too_many(const char *party, const char *job, const char *words)
+{
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = open_as(party, job, alice_key, &bus, &error);
+    cr_expect_eq(err, BUS_EFULL, "%s: %s", code_name(err), bus_error_message(error));
+    cr_expect_str_eq(bus_error_type(error), "errbus.quota");
+    cr_expect_str_eq(bus_error_message(error), words);
+    bus_error_unref(&error);
+}
+
+/* ---- too much -------------------------------------------------------------------------------- */
+
+Test(quota, says_what_somebody_may_have_and_has)
+{
+    open_limited("limit alice jobs 1 connections 2 open-slots 2\n");
+    struct bus *first = must_open_as("alice", "one", alice_key);
+    expect_too_many("alice", "two", "alice may have 1 jobs, and has 1");
+    struct bus *second = must_open_as("alice-2", "one", alice_key);
+    expect_too_many("alice-3", "one", "alice may have 2 connections, and has 2");
+    struct bus *other = must_open_as("bob", "two", bob_key);
+    must_close(&second);
+    second = must_open_as("alice-2", "one", alice_key);
+    struct bus_slot *slots[2] = {must_reserve(first, "w"), must_reserve(first, "w")};
+    must_flush(first);
+    struct bus_slot *refused = must_reserve(second, "w");
+    struct bus_error *error = NULL;
+    expect_code(bus_flush(second, SOON_MS), BUS_ESETTLED);
+    expect_code(bus_refusal(second, &error), BUS_OK);
+    cr_expect_str_eq(bus_error_type(error), "errbus.quota");
+    cr_expect_str_eq(bus_error_message(error), "alice may have 2 open slots, and has 2");
+    bus_error_unref(&error);
+    bus_slot_fail(&refused, NULL);
+    must_commit(&slots[0], "value");
+    must_commit(&slots[1], "value");
+    must_flush(first);
+    (void)bus_close(&second, SOON_MS); /* what was refused is told again */
+    must_close(&other);
+    must_close(&first);
+}
+
+/* ---- the rate -------------------------------------------------------------------------------- */
+
+Test(quota, lets_a_writer_wait_for_its_rate)
+{
+    static char value[VALUE_BYTES];
+    open_limited("limit alice rate 4M\n");
+    struct bus *writer = must_open_as("alice", "one", alice_key);
+    struct bus *reader = must_open_as("bob", "one", bob_key);
+    struct bus_sub *sub = must_subscribe(reader, "alice/w");
+    uint64_t bytes = 0;
+    int64_t begin_ms = test_now_ms();
+    int64_t passed_ms = 0;
+    for (; passed_ms < RATE_MS; passed_ms = test_now_ms() - begin_ms) {
+        struct bus_msg *msg = NULL;
+        expect_code(bus_publish(writer, "w", value, sizeof value), BUS_OK);
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        bus_msg_free(&msg);
+        bytes += sizeof value;
+    }
+    uint64_t rate = bytes * 1000 / (uint64_t)passed_ms;
+    cr_log_info("%llu bytes a second", (unsigned long long)rate);
+    cr_expect_leq(rate, 2 * (uint64_t)RATE); /* within a tenth, ten times */
+    cr_expect_geq(rate, (uint64_t)RATE / 10);
+    bus_sub_close(&sub);
+    must_close(&writer);
+    must_close(&reader);
+}
+
+/* ---- who lost access ------------------------------------------------------------------------- */
+
+Test(quota, fails_ten_thousand_open_slots_of_whoever_lost_access)
+{
+    static struct bus_slot *slots[OPEN_SLOTS];
+    open_limited("");
+    struct bus *writer = must_open_as("alice", "one", alice_key);
+    struct bus *reader = must_open_as("bob", "one", bob_key);
+    struct bus_sub *sub = must_subscribe(reader, "alice/w");
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        slots[i] = must_reserve(writer, "w");
+    must_flush(writer);
+    write_access(false, true, "");
+    int64_t begin_ns = test_now_ns();
+    process_signal(&stage.process, SIGHUP);
+    for (uint64_t i = 0; i < OPEN_SLOTS; i++) {
+        struct bus_msg *msg = NULL;
+        struct bus_error *error = NULL;
+        cr_assert_eq(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EFAILED);
+        cr_assert_str_eq(bus_error_type(error), "errbus.revoked");
+        bus_error_unref(&error);
+    }
+    int64_t passed_us = (test_now_ns() - begin_ns) / 1000;
+    cr_log_info("10000 slots failed at the reader after %lld us", (long long)passed_us);
+    cr_expect_lt(passed_us, 2000000); /* 200 ms, ten times */
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        bus_slot_fail(&slots[i], NULL);
+    bus_sub_close(&sub);
+    (void)bus_close(&writer, SOON_MS); /* it is over */
+    must_close(&reader);
+}
+
+/* In another process: subscribes to all topics, says so, and reads until it is thrown out.  It says
+ * how many bytes it got. */
+static void read_all(int told)
+{
+    static struct bus_sub *subs[TOPICS];
+    uint64_t bytes = 0;
+    struct bus *bus = NULL;
+    char topic[32];
+    if (open_as("bob", "one", bob_key, &bus, NULL) != BUS_OK)
+        _exit(1);
+    for (int i = 0; i < TOPICS; i++) {
+        snprintf(topic, sizeof topic, "alice/%d", i);
+        if (bus_sub_open(bus, topic, NULL, &subs[i]) != BUS_OK)
+            _exit(2);
+    }
+    if (bus_flush(bus, SOON_MS) != BUS_OK || write(told, "r", 1) != 1)
+        _exit(3);
+    for (int i = 0; i < TOPICS; i++) {
+        struct bus_msg *msg = NULL;
+        size_t more = 0;
+        while (bus_sub_recv(subs[i], SOON_MS, &msg, NULL) == BUS_OK) {
+            (void)bus_msg_value(msg, &more); /* its size is enough */
+            bytes += more;
+            bus_msg_free(&msg);
+        }
+    }
+    _exit(write(told, &bytes, sizeof bytes) == (ssize_t)sizeof bytes ? 0 : 4);
+}
+
+/* Established connections of the broker, as the system tells everybody. */
+static int connection_count(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *file = fopen("/proc/net/tcp", "re");
+    cr_assert_not_null(file);
+    unsigned long control = strtoul(strrchr(stage.control, ':') + 1, NULL, 10);
+    unsigned long data = strtoul(strrchr(stage.data, ':') + 1, NULL, 10);
+    while (fgets(line, sizeof line, file) != NULL) {
+        unsigned address, state;
+        unsigned long port;
+        bool is_row =
+            sscanf(line, " %*d: %x:%lx %*x:%*x %x", &address, &port, &state) == 3 && state == 1;
+        count += is_row && (port == control || port == data);
+    }
+    (void)fclose(file); /* it was only read */
+    return count;
+}
+
+/* Both connections of the reader are closed. */
+static int64_t await_closed(int before)
+{
+    int64_t begin_ms = test_now_ms();
+    while (connection_count() > before - 2 && test_now_ms() < begin_ms + SOON_MS)
+        usleep(2000);
+    cr_expect_leq(connection_count(), before - 2);
+    return test_now_ms() - begin_ms;
+}
+
+static void publish_all(struct bus *writer)
+{
+    static char value[PIECE_BYTES];
+    char topic[32];
+    for (int i = 0; i < TOPICS; i++)
+        for (int j = 0; j < PIECES; j++) {
+            snprintf(topic, sizeof topic, "%d", i);
+            expect_code(bus_publish(writer, topic, value, sizeof value), BUS_OK);
+        }
+    must_flush(writer);
+}
+
+Test(quota, sends_nothing_more_to_a_reader_that_lost_access)
+{
+    int told[2], status = 0;
+    char ready = 0;
+    uint64_t got = 0;
+    open_limited("");
+    cr_assert_eq(pipe(told), 0);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0)
+        read_all(told[1]);
+    cr_assert_eq(read(told[0], &ready, 1), 1);
+    struct bus *writer = must_open_as("alice", "one", alice_key);
+    cr_assert_eq(kill(child, SIGSTOP), 0); /* it reads nothing: all waits in the broker */
+    publish_all(writer);
+    int before = connection_count();
+    cr_assert_geq(before, 4);
+    write_access(true, false, "");
+    process_signal(&stage.process, SIGHUP);
+    cr_log_info("the reader's connections were closed after %lld ms",
+                (long long)await_closed(before));
+    cr_assert_eq(kill(child, SIGCONT), 0);
+    cr_assert_eq(read(told[0], &got, sizeof got), (ssize_t)sizeof got);
+    cr_log_info("the reader got %llu of %llu bytes", (unsigned long long)got,
+                (unsigned long long)TOPICS * PIECES * PIECE_BYTES);
+    cr_expect_lt(got, (uint64_t)16 * 1024 * 1024); /* buffers of both sockets, and more */
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect_eq(status, 0);
+    must_close(&writer);
+    close(told[0]);
+    close(told[1]);
+}
