@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -121,6 +122,7 @@ bool authentication_open(struct authentication *authentication, void *context,
     if (!read_access(authentication, access_path, &authentication->access, complaint) ||
         !read_key(authentication, key_path, complaint))
         return false;
+    (void)prctl(PR_SET_DUMPABLE, 0); /* the key is in this memory: no core has it, no debugger */
     authentication->socket = zmq_socket(context, ZMQ_ROUTER);
     int linger_ms = 0;
     bool is_bound =
