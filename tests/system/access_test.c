@@ -5,6 +5,7 @@
 #include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -318,6 +321,202 @@ Test(access, lets_nobody_in_while_nobody_answers_for_keys)
     struct bus_error *error = NULL;
     cr_expect_neq(open_as(ALICE, "alice", control, &bus, &error), BUS_OK);
     bus_error_unref(&error);
+}
+
+/* ---- peers by hand --------------------------------------------------------------------------- */
+
+struct bytes {
+    uint8_t at[512];
+    size_t count;
+};
+
+static void put(struct bytes *bytes, const void *data, size_t count)
+{
+    cr_assert_leq(bytes->count + count, sizeof bytes->at);
+    memcpy(bytes->at + bytes->count, data, count);
+    bytes->count += count;
+}
+
+static void put_byte(struct bytes *bytes, size_t byte)
+{
+    put(bytes, &(uint8_t){(uint8_t)byte}, 1);
+}
+
+/* A text behind its length, in one byte that may have flags. */
+static void put_text(struct bytes *bytes, unsigned flags, const char *text)
+{
+    put_byte(bytes, flags | strlen(text));
+    put(bytes, text, strlen(text));
+}
+
+/* [1, major, minor, library, credentials, job, party, role, token, heartbeat_ms, lost_after_ms,
+ * grace_ms]: HELLO of messages.def */
+static struct bytes hello_of(const char *party)
+{
+    struct bytes bytes = {.count = 0};
+    put(&bytes, "\x9c\x01\x01\x00", 4);
+    put_text(&bytes, 0xa0, "by hand");
+    put(&bytes, "\xc4\x00", 2);
+    put_text(&bytes, 0xa0, "default");
+    put_text(&bytes, 0xa0, party);
+    put(&bytes, "\x00\x00\xcd\x03\xe8\xcd\x27\x10\xcd\x03\xe8", 11);
+    return bytes;
+}
+
+enum { GREETING_BYTES = 64 }; /* of ZMTP 3 */
+enum hand { ZMTP_1, ZMTP_2, ZMTP_NULL, ZMTP_PLAIN, HANDS };
+static const char *const hands[HANDS] = {"ZMTP 1", "ZMTP 2", "NULL", "PLAIN"};
+
+/* The greeting of ZMTP 3, as a client. */
+static void put_greeting(struct bytes *bytes, const char *mechanism)
+{
+    static const uint8_t filler[32] = {0};
+    put(bytes, "\xff\0\0\0\0\0\0\0\x01\x7f\x03\0", 12);
+    put(bytes, mechanism, strlen(mechanism));
+    put(bytes, filler, 20 - strlen(mechanism));
+    put(bytes, filler, 32);
+}
+
+static void put_property(struct bytes *bytes, const char *name, const char *value)
+{
+    put_text(bytes, 0, name);
+    put(bytes, "\0\0", 3);
+    put_text(bytes, 0, value);
+}
+
+/* All that it takes to be that party, as if it had been let in. */
+static struct bytes speech_of(enum hand hand, const char *party)
+{
+    struct bytes hello = hello_of(party);
+    struct bytes command = {.count = 0};
+    struct bytes all = {.count = 0};
+    if (hand == ZMTP_1) { /* each frame: its length with the flags, flags, bytes */
+        put(&all, "\x01\0", 2);
+        put_byte(&all, hello.count + 1);
+        put_byte(&all, 0);
+    } else if (hand == ZMTP_2) { /* revision 1, DEALER, no identity */
+        put(&all, "\xff\0\0\0\0\0\0\0\x01\x7f\x01\x05\0\0\0", 15);
+        put_byte(&all, hello.count);
+    } else {
+        put_greeting(&all, hand == ZMTP_NULL ? "NULL" : "PLAIN");
+        if (hand == ZMTP_NULL) {
+            put_text(&command, 0, "READY");
+            put_property(&command, "Socket-Type", "DEALER");
+            put_property(&command, "Identity", "");
+            put_property(&command, "User-Id", party);
+        } else {
+            put_text(&command, 0, "HELLO");
+            put_text(&command, 0, party);
+            put_text(&command, 0, "secret");
+        }
+        put_byte(&all, 4);
+        put_byte(&all, command.count);
+        put(&all, command.at, command.count);
+        put_byte(&all, 0);
+        put_byte(&all, hello.count);
+    }
+    put(&all, hello.at, hello.count);
+    return all;
+}
+
+static int dial(const char *endpoint)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    bool is_ipc = strncmp(endpoint, "ipc://", 6) == 0;
+    int fd = socket(is_ipc ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", is_ipc ? endpoint + 6 : "");
+    to.sin_port = htons((uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10));
+    cr_assert_eq(is_ipc ? connect(fd, (struct sockaddr *)&at, sizeof at)
+                        : connect(fd, (struct sockaddr *)&to, sizeof to),
+                 0, "%s", endpoint);
+    return fd;
+}
+
+static bool has(const uint8_t *bytes, ssize_t count, const char *word)
+{
+    return memmem(bytes, (size_t)count, word, strlen(word)) != NULL;
+}
+
+/* Says the bytes up to that one; the broker may have closed already. */
+static size_t say_on(int fd, const struct bytes *speech, size_t from, size_t to)
+{
+    (void)send(fd, speech->at + from, to - from, MSG_NOSIGNAL);
+    return to;
+}
+
+/* What the broker makes of it: "let in", "refused" by the core, or "closed" before that.  Where
+ * ZMTP 3 is spoken, each side waits for the greeting, then for the command of the other. */
+static const char *fate_of(const char *endpoint, enum hand hand, const char *party)
+{
+    static uint8_t heard[8192];
+    struct bytes speech = speech_of(hand, party);
+    struct timeval patience = {.tv_sec = SOON_MS / 1000};
+    const char *fate = NULL;
+    ssize_t count = 0;
+    int fd = dial(endpoint);
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    size_t said = say_on(fd, &speech, 0, hand >= ZMTP_NULL ? GREETING_BYTES : speech.count);
+    while (fate == NULL) {
+        ssize_t got = recv(fd, heard + count, sizeof heard - (size_t)count, 0);
+        bool is_silent = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+        count += got > 0 ? got : 0;
+        if (count >= GREETING_BYTES && said == GREETING_BYTES)
+            said = say_on(fd, &speech, said, said + 2 + speech.at[GREETING_BYTES + 1]);
+        if (count > GREETING_BYTES && said > GREETING_BYTES && said < speech.count)
+            said = say_on(fd, &speech, said, speech.count);
+        if (has(heard, count, "errbus.not_authorised"))
+            fate = "refused";
+        else if (has(heard, count, "://"))
+            fate = "let in"; /* WELCOME names the endpoint for data */
+        else if (got <= 0)
+            fate = is_silent ? "unanswered" : "closed";
+    }
+    close(fd);
+    return fate;
+}
+
+static void expect_fate(const char *endpoint, enum hand hand, const char *party, const char *wanted)
+{
+    const char *fate = fate_of(endpoint, hand, party);
+    cr_expect_str_eq(fate, wanted, "%s as %s at %s: %s", hands[hand], party, endpoint, fate);
+}
+
+/* The same bytes are let in where everybody is, so they are what they should be. */
+Test(access, lets_in_peers_by_hand_where_all_are_let_in)
+{
+    stage_close();
+    stage_open();
+    for (enum hand hand = ZMTP_1; hand <= ZMTP_NULL; hand++)
+        expect_fate(stage.control, hand, names[hand], "let in");
+}
+
+Test(access, lets_no_peer_by_hand_in_by_tcp)
+{
+    for (enum hand hand = 0; hand < HANDS; hand++) {
+        expect_fate(stage.control, hand, "alice", "closed");
+        expect_fate(stage.data, hand, "alice", "closed");
+    }
+}
+
+/* A User-Id that a peer claims is not believed: the uid of its process counts. */
+Test(access, lets_no_peer_by_hand_be_another_by_ipc)
+{
+    open_ipc("errbusd", NULL);
+    expect_fate(stage.control, ZMTP_1, "ops", "closed");
+    expect_fate(stage.control, ZMTP_2, "ops", "closed");
+    expect_fate(stage.control, ZMTP_PLAIN, "ops", "closed");
+    expect_fate(stage.control, ZMTP_NULL, "alice", "refused");
+    expect_fate(stage.control, ZMTP_NULL, "ops", "let in");
+}
+
+Test(access, lets_no_peer_by_hand_in_while_nobody_answers_for_keys)
+{
+    setenv("ERRBUS_NUMBER_NO_ZAP", "1", 1);
+    open_ipc("errbusd_failpoints", NULL);
+    for (enum hand hand = 0; hand < HANDS; hand++)
+        expect_fate(stage.control, hand, "ops", "closed");
 }
 
 /* ---- what each may do ------------------------------------------------------------------------ */
