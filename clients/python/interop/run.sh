@@ -67,9 +67,10 @@ for name; do
     environment "$name"
     # A package whose requirements it names falsely has a line "# --no-deps PACKAGE".
     alone=$(sed -n 's/^# --no-deps //p' "$here/requirements/$name.txt")
+    # One after the other: a program may need another version than the package is built with.
     # shellcheck disable=SC2086 # several words
-    if ! pip_install "$name" -r "$here/requirements/base.txt" \
-        -r "$here/requirements/$name.txt" ||
+    if ! pip_install "$name" -r "$here/requirements/base.txt" ||
+        ! pip_install "$name" -r "$here/requirements/$name.txt" ||
         { [ -n "$alone" ] && ! pip_install "$name" --no-deps $alone; }; then
         say "skipped: $name; pip said: $(tail -n 1 "$work/$name.log")"
         continue
