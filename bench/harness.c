@@ -44,6 +44,10 @@ static bool take_word(struct bench *bench, char **words, int *at, int count)
         bench->is_long = true;
         return true;
     }
+    if (strcmp(word, "--curve") == 0) {
+        bench->is_curve = true;
+        return true;
+    }
     ++*at;
     if (next != NULL && strcmp(word, "--runs") == 0) {
         bench->runs = (size_t)strtoul(next, NULL, 10);
@@ -66,7 +70,8 @@ bool bench_init(struct bench *bench, const char *question, int argc, char **argv
     }
     if (!is_known || bench->runs < 1 || bench->runs > BENCH_RUNS_MAX) {
         fprintf(stderr,
-                "usage: %s [--quick] [--long] [--runs 1..%d] [--json FILE] [--systems NAME,...]\n",
+                "usage: %s [--quick] [--long] [--curve] [--runs 1..%d] [--json FILE] [--systems "
+                "NAME,...]\n",
                 argv[0], BENCH_RUNS_MAX);
         return false;
     }

@@ -23,11 +23,12 @@ struct bench {
     const char *json_path; /* appended to; NULL: nothing is */
     bool is_quick;         /* a tenth of the work, one run: whether it runs at all */
     bool is_long;          /* also what takes long */
+    bool is_curve;         /* also over connections that are encrypted */
     const char *systems;   /* names with commas between, of systems.h; NULL: all that are there */
     size_t runs;           /* of which the median is told */
 };
 
-/* --quick, --long, --runs N, --json FILE, --systems NAME,NAME...  False: said why. */
+/* --quick, --long, --curve, --runs N, --json FILE, --systems NAME,NAME...  False: said why. */
 bool bench_init(struct bench *bench, const char *question, int argc, char **argv);
 /* So much work, or a tenth of it. */
 uint64_t bench_count(const struct bench *bench, uint64_t count);

@@ -9,6 +9,7 @@
  *
  * The error carries the time of its failure as its code.  All processes read one monotonic
  * clock. */
+#include "bench/curve.h"
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
 
@@ -244,13 +245,19 @@ struct raised {
     struct samples together[PLACES]; /* of all runs */
 };
 
-/* Over tcp, or over ipc. */
+enum way { OVER_TCP, OVER_IPC, OVER_CURVE, WAYS };
+/* What is measured over each of them. */
+static const char *const place_names[WAYS][2] = {
+    {"in place", "tap"}, {"in place ipc", "tap ipc"}, {"in place curve", "tap curve"}};
+static const char *const bulk_names[WAYS] = {"errbus", "errbus ipc", "errbus curve"};
+static const char *const whole_names[WAYS] = {"no errors", "no errors ipc", "no errors curve"};
+
 struct site {
     struct folder folder;
     struct broker broker;
 };
 
-static void site_open(struct site *site, bool is_ipc)
+static void site_open(struct site *site, enum way way)
 {
     char control[BROKER_ENDPOINT_BYTES_MAX];
     char data[BROKER_ENDPOINT_BYTES_MAX];
@@ -260,13 +267,16 @@ static void site_open(struct site *site, bool is_ipc)
     snprintf(control, sizeof control, "ipc://%s/control", site->folder.path);
     snprintf(data, sizeof data, "ipc://%s/data", site->folder.path);
     /* Each error is told, as like ones are not that come as fast. */
-    const char *const words[] = {"--test-like-errors",
-                                 "1000000",
-                                 is_ipc ? "--control" : NULL,
-                                 control,
-                                 "--data",
-                                 data,
-                                 NULL};
+    const char *words[12] = {"--test-like-errors", "1000000"};
+    if (way == OVER_CURVE) {
+        (void)curve_words(site->folder.path, words, 2);
+        curve_use(site->folder.path);
+    } else if (way == OVER_IPC) {
+        words[2] = "--control";
+        words[3] = control;
+        words[4] = "--data";
+        words[5] = data;
+    }
     if (!broker_start(&site->broker, words)) {
         bench_die("errbusd is not ready: %s", process_complained(&site->broker.process));
     }
@@ -276,6 +286,7 @@ static void site_close(struct site *site)
 {
     broker_fini(&site->broker);
     folder_fini(&site->folder);
+    curve_forget();
 }
 
 static void start(struct process *role, const struct site *site, const char *name,
@@ -295,7 +306,7 @@ static void take(struct process *role, struct raised *raised, enum place place, 
     samples_fini(&samples);
 }
 
-static void run_one(const char *count, bool is_ipc, bool is_loaded, struct raised *raised,
+static void run_one(const char *count, enum way way, bool is_loaded, struct raised *raised,
                     size_t run)
 {
     struct site site;
@@ -303,7 +314,7 @@ static void run_one(const char *count, bool is_ipc, bool is_loaded, struct raise
     struct process places[PLACES];
     struct process flooding = {.pid = 0};
     struct process draining = {.pid = 0};
-    site_open(&site, is_ipc);
+    site_open(&site, way);
     start(&places[IN_PLACE], &site, "receive", count, NULL);
     start(&places[ON_TAP], &site, "tap", count, NULL);
     start(&failing, &site, "fail", count, NULL);
@@ -335,7 +346,7 @@ static void run_untapped(const char *count, const char *is_value, struct raised 
     struct site site;
     struct process failing;
     struct process receiving;
-    site_open(&site, false);
+    site_open(&site, OVER_TCP);
     start(&receiving, &site, "receive", count, is_value);
     start(&failing, &site, "fail", count, is_value);
     role_go(&failing);
@@ -346,13 +357,13 @@ static void run_untapped(const char *count, const char *is_value, struct raised 
 }
 
 /* Behind the bulk of the same topic; is_failing NULL: the bulk alone. */
-static void run_behind(const char *count, bool is_ipc, const char *is_failing,
+static void run_behind(const char *count, enum way way, const char *is_failing,
                        struct raised *raised, size_t run)
 {
     struct site site;
     struct process flooding;
     struct process staying;
-    site_open(&site, is_ipc);
+    site_open(&site, way);
     start(&staying, &site, "stay", count, NULL);
     start(&flooding, &site, "flood", is_failing, NULL);
     raised->bulk_rate[run] = (double)role_done(&staying);
@@ -364,15 +375,14 @@ static void run_behind(const char *count, bool is_ipc, const char *is_failing,
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-static void report(const struct bench *bench, const char *when, bool is_ipc, enum place last,
+static void report(const struct bench *bench, const char *when, enum way way, enum place last,
                    struct raised *raised, uint64_t n)
 {
-    static const char *const systems[][PLACES] = {{"in place", "tap"}, {"in place ipc", "tap ipc"}};
     char what[64];
-    char curve[64];
+    char curve[96];
     for (enum place place = 0; place <= last; place++) {
         struct bench_row row = {.what = what,
-                                .system = systems[is_ipc][place],
+                                .system = place_names[way][place],
                                 .unit = "us",
                                 .values = raised->p50[place],
                                 .runs = bench->runs,
@@ -392,7 +402,7 @@ static void report(const struct bench *bench, const char *when, bool is_ipc, enu
 static void report_untapped(const struct bench *bench, struct raised *error, struct raised *value,
                             uint64_t n)
 {
-    report(bench, "untapped", false, IN_PLACE, error, n);
+    report(bench, "untapped", OVER_TCP, IN_PLACE, error, n);
     for (int i = 0; i < 2; i++) {
         const double *errors = i == 0 ? error->p50[IN_PLACE] : error->p99[IN_PLACE];
         struct bench_row row = {.what = i == 0 ? "untapped, p50" : "untapped, p99",
@@ -409,18 +419,18 @@ static void report_untapped(const struct bench *bench, struct raised *error, str
 }
 
 /* whole: without errors; NULL: nothing to compare with. */
-static void report_rate(const struct bench *bench, const char *what, bool is_ipc,
+static void report_rate(const struct bench *bench, const char *what, enum way way,
                         const struct raised *raised, const struct raised *whole, uint64_t n)
 {
     struct bench_row row = {.what = what,
-                            .system = is_ipc ? "errbus ipc" : "errbus",
+                            .system = bulk_names[way],
                             .unit = "1/s",
                             .values = raised->bulk_rate,
                             .runs = bench->runs,
                             .n = n};
     double median = bench_tell(bench, &row);
     if (whole != NULL) {
-        row.system = is_ipc ? "no errors ipc" : "no errors";
+        row.system = whole_names[way];
         row.values = whole->bulk_rate;
         row.ratio = median / bench_median(row.values, bench->runs);
         bench_tell(bench, &row);
@@ -435,28 +445,29 @@ struct answers {
 
 static void ask(const struct bench *bench, uint64_t n)
 {
-    static struct answers over[2];
+    static struct answers over[WAYS];
+    enum way ways = bench->is_curve ? WAYS : OVER_CURVE;
     static struct raised error;
     static struct raised value;
     char count[32];
     snprintf(count, sizeof count, "%llu", (unsigned long long)n);
     for (size_t run = 0; run < bench->runs; run++) {
-        for (int is_ipc = 0; is_ipc < 2; is_ipc++) {
-            run_one(count, is_ipc, false, &over[is_ipc].idle, run);
-            run_one(count, is_ipc, true, &over[is_ipc].loaded, run);
-            run_behind(count, is_ipc, "failing", &over[is_ipc].behind, run);
-            run_behind(count, is_ipc, NULL, &over[is_ipc].alone, run);
+        for (enum way way = OVER_TCP; way < ways; way++) {
+            run_one(count, way, false, &over[way].idle, run);
+            run_one(count, way, true, &over[way].loaded, run);
+            run_behind(count, way, "failing", &over[way].behind, run);
+            run_behind(count, way, NULL, &over[way].alone, run);
         }
         run_untapped(count, NULL, &error, run);
         run_untapped(count, "value", &value, run);
     }
-    for (int is_ipc = 0; is_ipc < 2; is_ipc++) {
-        struct answers *answers = &over[is_ipc];
-        report(bench, "idle", is_ipc, ON_TAP, &answers->idle, n);
-        report(bench, "beside 4 KiB bulk", is_ipc, ON_TAP, &answers->loaded, n);
-        report(bench, "behind its own 4 KiB bulk", is_ipc, IN_PLACE, &answers->behind, n);
-        report_rate(bench, "the bulk meanwhile", is_ipc, &answers->loaded, NULL, n);
-        report_rate(bench, "its own bulk meanwhile", is_ipc, &answers->behind, &answers->alone, n);
+    for (enum way way = OVER_TCP; way < ways; way++) {
+        struct answers *answers = &over[way];
+        report(bench, "idle", way, ON_TAP, &answers->idle, n);
+        report(bench, "beside 4 KiB bulk", way, ON_TAP, &answers->loaded, n);
+        report(bench, "behind its own 4 KiB bulk", way, IN_PLACE, &answers->behind, n);
+        report_rate(bench, "the bulk meanwhile", way, &answers->loaded, NULL, n);
+        report_rate(bench, "its own bulk meanwhile", way, &answers->behind, &answers->alone, n);
     }
     report_untapped(bench, &error, &value, n);
 }

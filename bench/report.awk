@@ -212,8 +212,10 @@ function print_targets(    line, part, ask)
 function colour(base,    i, known)
 {
     split("errbus;c0392b;errbus many;7b241c;errbus process;e67e22;errbus disk;b7950b;errbus spin;ff6fae;" \
-          "errbus short;f1948a;relay;000000;raw;909090;zmq proxy;2e6da4;nats socket;1e8449;" \
-          "nats library;58d68d;jetstream;117a65;mosquitto;7d3c98;redis;a569bd;redis stream;5dade2", \
+          "errbus short;f1948a;relay;000000;raw;909090;" \
+          "zmq proxy;2e6da4;nats socket;1e8449;" \
+          "nats library;58d68d;jetstream;117a65;mosquitto;7d3c98;redis;a569bd;redis stream;5dade2;" \
+          "errbus curve;d68910;errbus curve many;784212", \
           known, ";")
     for (i = 1; i in known && !(base in colours); i += 2)
         if (known[i] == base)
@@ -292,13 +294,14 @@ function print_durability(    c, l, part, levels, level_at, file, line, base, va
             lines++
         }
     }
+    if (!lines)
+        return # the next plot has this file
     for (l = 1; l <= levels; l++)
         add_curve(file, "using " l + 1 ":xtic(1)", substr(colour(level_at[l]), 1, 16), level_at[l])
     close(file)
     close(file ".curves")
-    if (lines)
-        add_plot("clusters", "Durability: throughput by what keeps the values, to Errbus without a journal", \
-                 "to errbus")
+    add_plot("clusters", "Durability: throughput by what keeps the values, to Errbus without a journal", \
+             "to errbus")
 }
 
 function print_percentiles(    t, c, part, file)

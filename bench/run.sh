@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 #
-# usage: bench/run.sh BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,NAME...] [QUESTION...]
+# usage: bench/run.sh BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,NAME...] [QUESTION...]
 # Asks the questions (throughput, latency, beside, raise, kill, failures, tasks, journal; all of them
 # where none is named; link and round only where they are named), prints one table and one of ratios, and writes what was measured to
 # bench/results/, by machine and commit: JSON lines, and a page with plots.
+# --curve: throughput, latency, beside and raise also measure Errbus with keys, all encrypted.
 # --systems: these of those that throughput, latency and beside measure ("errbus,relay,nats socket").
 
 set -eu
-build=${1:?usage: $0 BUILD_DIR [--quick] [--long] [--runs N] [--systems NAME,...] [QUESTION...]}
+build=${1:?usage: $0 BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,...] [QUESTION...]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$build" && pwd)
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
         is_quick=yes
         ;;
     --long) flags="$flags --long" ;;
+    --curve) flags="$flags --curve" ;;
     --systems)
         systems=${2:?--systems takes names with commas between}
         shift

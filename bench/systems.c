@@ -24,6 +24,8 @@ static const struct system all[] = {
     {"errbus spin", "errbus_peer", "spin", NULL, "", 0, 2e7, 2e9},
     {"errbus short", "errbus_peer", "short", NULL, "", 0, 2e7, 2e9},
     {"errbus many", "errbus_peer", "many", NULL, "", RATE_ALONE, 6e7, 2e9},
+    {"errbus curve", "errbus_peer", "curve", NULL, "", ENCRYPTED, 2e7, 1e9},
+    {"errbus curve many", "errbus_peer", "curve_many", NULL, "", ENCRYPTED | RATE_ALONE, 6e7, 1e9},
     {"relay", "zmq_relay", "", NULL, "", LARGE_TOO, 6e7, 2e9},
     {"relay ipc", "zmq_relay", "", NULL, "", OVER_IPC, 6e7, 2e9},
     {"raw", "raw_relay", "", NULL, "", ONE_TOPIC | LARGE_TOO, 9e7, 3e9},
@@ -96,7 +98,9 @@ void systems_find(struct systems *systems, const struct bench *bench, enum syste
     systems->count = 0;
     for (size_t i = 0; i < ALL_COUNT; i++) {
         const char *why = missing(&all[i]);
-        if (!is_named(bench->systems, all[i].name) ||
+        bool is_asked =
+            bench->systems != NULL || bench->is_curve || (all[i].flags & ENCRYPTED) == 0;
+        if (!is_asked || !is_named(bench->systems, all[i].name) ||
             (purpose == FOR_LATENCY && (all[i].flags & RATE_ALONE) != 0)) {
             continue;
         }
@@ -129,6 +133,11 @@ const struct system *system_counterpart(const struct system *system)
         return &all[SYSTEM_ERRBUS_DISK];
     }
     return &all[(system->flags & OVER_IPC) != 0 ? SYSTEM_ERRBUS_IPC : SYSTEM_ERRBUS];
+}
+
+bool system_is_ours(const struct system *system)
+{
+    return strcmp(system->program, all[SYSTEM_ERRBUS].program) == 0;
 }
 
 /* ---- one run ----------------------------------------------------------------------------------*/
@@ -194,7 +203,8 @@ bool stage_role(const struct stage *stage, struct process *role, const char *rol
 {
     char text[1024];
     va_list args;
-    int count = snprintf(text, sizeof text, "at=%s mode=%s ", stage->at, stage->system->mode);
+    int count = snprintf(text, sizeof text, "at=%s mode=%s folder=%s ", stage->at,
+                         stage->system->mode, stage->folder.path);
     va_start(args, format);
     vsnprintf(text + count, sizeof text - (size_t)count, format, args);
     va_end(args);
@@ -233,6 +243,14 @@ bool stage_tenth(const struct stage *stage, struct process *writer, int64_t *out
     }
     *out_at_ns = at_ns;
     return true;
+}
+
+/* Our own service ends its broker, and waits for it: then the broker's processor time counts. */
+static void stop_service(struct stage *stage)
+{
+    if (system_is_ours(stage->system) && stage_go(stage, &stage->service)) {
+        (void)process_wait(&stage->service, ROLE_MS); /* or it is killed */
+    }
 }
 
 void stage_close(struct stage *stage)
@@ -276,6 +294,7 @@ bool system_rate(const struct system *system, const struct load *load, uint64_t 
     for (size_t i = 0; i <= READERS_MAX; i++) {
         process_fini(&roles[i]);
     }
+    stop_service(&stage);
     stage_close(&stage);
     *out_rate = (double)(count - count / 10) * 1e9 / (double)took_ns;
     return is_done;

@@ -18,7 +18,8 @@ enum system_flag {
     ONE_TOPIC = 2,  /* is all that a reader can have */
     RATE_ALONE = 4, /* its latency says nothing that another's does not */
     TO_DISK = 8,    /* what it carries is in files when that is acknowledged */
-    LARGE_TOO = 16  /* is asked for 64 MiB in a run that is not long */
+    LARGE_TOO = 16, /* is asked for 64 MiB in a run that is not long */
+    ENCRYPTED = 32  /* only measured where --curve, or its name, asks for it */
 };
 
 /* One way to carry values: a system, over tcp or ipc. */
@@ -49,6 +50,9 @@ void systems_find_all(struct systems *systems);
 bool system_server(const struct system *system, char *path, size_t bytes);
 /* Of ours, what a peer is told beside: over the same channel, and to disk where that does. */
 const struct system *system_counterpart(const struct system *system);
+
+/* A form of Errbus. */
+bool system_is_ours(const struct system *system);
 
 /* ---- one run ----------------------------------------------------------------------------------*/
 

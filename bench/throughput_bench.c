@@ -4,8 +4,13 @@
  *
  * Publisher, broker and subscribers are processes.  The systems take turns, run by run.  A rate
  * is of nine tenths of the values: from when they begin to be sent to when the slowest subscriber
- * has them all. */
+ * has them all.
+ *
+ * With --curve it also tells how much processor time a value costs, all processes together.  Beside
+ * errbus, the column of ratios then says which part of it is not the cipher's. */
 #include "bench/systems.h"
+
+#include <sys/resource.h>
 
 #define SECONDS 1.0
 
@@ -19,20 +24,39 @@ static const struct load loads[] = {
 };
 static const struct load large_load = {"64 MiB", (size_t)64 * 1024 * 1024, 1, 1};
 
+/* Processor time of all processes of runs so far: clients and brokers. */
+static double children_us(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_CHILDREN, &usage) != 0) {
+        bench_die("getrusage");
+    }
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
 static void ask(const struct bench *bench, const struct systems *systems, const struct load *load)
 {
-    static struct results results;
-    results = (struct results){.n = {0}};
+    static struct results results, processor;
+    results = processor = (struct results){.n = {0}};
+    char what[64];
     for (size_t run = 0; run < bench->runs; run++) {
         for (size_t i = 0; i < systems->count; i++) {
             uint64_t count =
                 load_count(load, systems->at[i], bench->is_quick ? SECONDS / 10 : SECONDS);
-            results.n[i] = count;
+            double before_us = children_us();
+            results.n[i] = processor.n[i] = count;
             results.is_out[i] = results.is_out[i] ||
                                 !system_rate(systems->at[i], load, count, &results.values[i][run]);
+            processor.values[i][run] = (children_us() - before_us) / (double)count;
+            processor.is_out[i] = results.is_out[i] || !system_is_ours(systems->at[i]);
         }
     }
     systems_tell(bench, systems, &results, load->what, "1/s");
+    if (bench->is_curve) {
+        snprintf(what, sizeof what, "%s, processor", load->what);
+        systems_tell(bench, systems, &processor, what, "us");
+    }
 }
 
 static void keep(struct systems *systems, enum system_flag flag)

@@ -3,7 +3,9 @@
  *
  *   many            bus_publish_many() and bus_sub_recv_many(); otherwise one call for each value.
  *   process, disk   the broker has a journal, with that durability.
+ *   curve           all that is sent is encrypted; curve_many: the same as many.
  *   short           the broker makes a writer wait once readers have not taken 2 MiB of a topic. */
+#include "bench/curve.h"
 #include "bench/peer.h"
 #include "tests/lib/broker.h"
 
@@ -22,6 +24,11 @@ struct client {
     bool is_many;
     bool is_paced;
 };
+
+static bool is_curve(const struct peer_work *work)
+{
+    return strncmp(work->mode, "curve", strlen("curve")) == 0;
+}
 
 /* The broker is a child of this process, and goes with it. */
 static void serve(const struct peer_work *work)
@@ -47,6 +54,9 @@ static void serve(const struct peer_work *work)
         more[count++] = "--durability";
         more[count++] = work->mode;
     }
+    if (is_curve(work)) {
+        count = curve_words(work->folder, more, count);
+    }
     if (strcmp(work->mode, "short") == 0) {
         more[count++] = "--topic-window";
         more[count++] = "2M";
@@ -67,8 +77,11 @@ static struct client *open_client(const struct peer_work *work, const char *part
     struct client *client = peer_allocate(sizeof *client);
     client->topic = work->topic;
     client->bytes = work->bytes;
-    client->is_many = strcmp(work->mode, "many") == 0;
+    client->is_many = strcmp(work->mode, "many") == 0 || strcmp(work->mode, "curve_many") == 0;
     client->is_paced = work->every_ns > 0;
+    if (is_curve(work)) {
+        curve_use(work->folder);
+    }
     client->bus = bench_open(work->at, party);
     return client;
 }
