@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* shared_link_test.c -- one slow link for bulk and for what matters: small values and errors pass,
+ * the link is full meanwhile, and it is full again after it stood still.
+ *
+ * A window as wide as without a link is a queue of seconds here, in each set.  A busy machine is
+ * late in some sets.  So one good set is enough. */
+#include "bench/long_link.h"
+#include "tests/lib/broker.h"
+#include "tests/lib/process.h"
+
+#include <bus/bus.h>
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DELAY_MS 25
+#define RATE UINT64_C(20000000) /* bits a second */
+#define BLOCK_BYTES ((size_t)16 * 1024)
+#define SOON_MS 60000
+#define START_MS 1500 /* until windows follow the link */
+#define SETS 15
+#define SET_MS 1000
+#define PARTS 8
+#define PART_MS 50
+#define MEDIAN_MS (4 * DELAY_MS + 100) /* two round trips and 100 ms */
+#define SHARE 0.6
+#define STALL_MS 2000
+
+static struct broker broker;
+static struct long_link far_link;
+static struct bus *alice;
+static struct bus *bob;
+static struct bus_sub *bulk;
+static struct bus_sub *small;
+static pthread_t writer;
+static pthread_t reader;
+static atomic_bool is_over;
+static atomic_uint_least64_t taken_bytes;
+
+static void sleep_ms(int64_t ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static struct bus *open_at(const char *endpoint, const char *party)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    bus_options_init(&options);
+    options.party = party;
+    cr_assert_eq(bus_open(endpoint, &options, SOON_MS, &bus, NULL), BUS_OK);
+    return bus;
+}
+
+static void *write_bulk(void *arg)
+{
+    static char block[BLOCK_BYTES];
+    (void)arg;
+    while (!is_over)
+        if (bus_publish(alice, "bulk", block, sizeof block) != BUS_OK)
+            return "a value was refused";
+    return NULL;
+}
+
+static void *read_bulk(void *arg)
+{
+    (void)arg;
+    while (!is_over) {
+        struct bus_msg *msg = NULL;
+        size_t bytes = 0;
+        enum bus_err err = bus_sub_recv(bulk, 100, &msg, NULL);
+        if (err == BUS_ETIMEDOUT)
+            continue;
+        if (err != BUS_OK)
+            return "a value did not come";
+        bus_msg_value(msg, &bytes);
+        taken_bytes += bytes;
+        bus_msg_free(&msg);
+    }
+    return NULL;
+}
+
+static void start(bool is_writer_far)
+{
+    char at[2 * BROKER_ENDPOINT_BYTES_MAX + 8];
+    cr_assert(broker_start(&broker, NULL));
+    snprintf(at, sizeof at, "%s,data=%s", broker.control, broker.data);
+    cr_assert(long_link_start(&far_link, at, RATE, DELAY_MS * 1000));
+    alice = open_at(is_writer_far ? far_link.at : broker.control, "alice");
+    bob = open_at(is_writer_far ? broker.control : far_link.at, "bob");
+    cr_assert_eq(bus_sub_open(bob, "alice/bulk", NULL, &bulk), BUS_OK);
+    cr_assert_eq(bus_sub_open(bob, "alice/small", NULL, &small), BUS_OK);
+    cr_assert_eq(bus_flush(bob, SOON_MS), BUS_OK);
+    cr_assert_eq(pthread_create(&writer, NULL, write_bulk, NULL), 0);
+    cr_assert_eq(pthread_create(&reader, NULL, read_bulk, NULL), 0);
+}
+
+static void end(void)
+{
+    void *failed[2] = {NULL};
+    is_over = true;
+    cr_expect_eq(pthread_join(writer, &failed[0]), 0);
+    cr_expect_eq(pthread_join(reader, &failed[1]), 0);
+    cr_expect_null(failed[0], "%s", (const char *)failed[0]);
+    cr_expect_null(failed[1], "%s", (const char *)failed[1]);
+    bus_sub_close(&bulk);
+    bus_sub_close(&small);
+    bus_close(&alice, 0);
+    bus_close(&bob, 0);
+    long_link_fini(&far_link);
+    broker_fini(&broker);
+}
+
+TestSuite(shared_link, .timeout = 120);
+
+static void say(bool is_error)
+{
+    struct bus_slot *slot = NULL;
+    if (!is_error) {
+        cr_assert_eq(bus_publish(alice, "small", "value", 5), BUS_OK);
+        return;
+    }
+    cr_assert_eq(bus_slot_reserve(alice, "small", BUS_FOREVER, &slot), BUS_OK);
+    bus_slot_fail(&slot, NULL);
+}
+
+struct seen {
+    int64_t median_ms;
+    double share; /* of the link, that bulk takes */
+};
+
+static double share_since(uint64_t before, int64_t began_ms)
+{
+    double carried = (double)RATE / 8 / 1000 * (double)(test_now_ms() - began_ms);
+    return (double)(taken_bytes - before) / carried;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t *left = a;
+    const int64_t *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* How long one small value or error takes beside the bulk. */
+static int64_t time_one(bool is_error)
+{
+    struct bus_msg *msg = NULL;
+    int64_t began_ms = test_now_ms();
+    say(is_error);
+    cr_assert_eq(bus_sub_recv(small, SOON_MS, &msg, NULL), is_error ? BUS_EFAILED : BUS_OK);
+    int64_t took_ms = test_now_ms() - began_ms;
+    bus_msg_free(&msg);
+    return took_ms;
+}
+
+/* Small values and errors, one after the other, as long as one set takes. */
+static struct seen see_set(void)
+{
+    int64_t took_ms[PARTS];
+    uint64_t before = taken_bytes;
+    int64_t began_ms = test_now_ms();
+    for (int i = 0; i < PARTS; i++) {
+        took_ms[i] = time_one(i % 2 == 1);
+        sleep_ms(PART_MS);
+    }
+    qsort(took_ms, PARTS, sizeof *took_ms, compare);
+    return (struct seen){.median_ms = took_ms[PARTS / 2], .share = share_since(before, began_ms)};
+}
+
+static void check_sharing(bool is_writer_far)
+{
+    struct seen seen = {0};
+    bool is_good = false;
+    start(is_writer_far);
+    sleep_ms(START_MS);
+    for (int set = 0; set < SETS && !is_good; set++) {
+        seen = see_set();
+        is_good = seen.median_ms <= MEDIAN_MS && seen.share >= SHARE;
+    }
+    cr_expect(is_good, "in the last set: median %ld ms, share %.2f", (long)seen.median_ms,
+              seen.share);
+    end();
+}
+
+Test(shared_link, of_a_writer_lets_small_values_and_errors_pass)
+{
+    check_sharing(true);
+}
+
+Test(shared_link, of_a_reader_lets_small_values_and_errors_pass)
+{
+    check_sharing(false);
+}
+
+/* Bytes that lay in the link come at once when it goes on.  What is judged comes behind them. */
+Test(shared_link, that_stood_still_is_full_again)
+{
+    double share = 0;
+    start(true);
+    sleep_ms(START_MS);
+    process_signal(&far_link.relay, SIGSTOP);
+    sleep_ms(STALL_MS);
+    process_signal(&far_link.relay, SIGCONT);
+    sleep_ms(SET_MS);
+    for (int set = 0; set < SETS && share < SHARE; set++) {
+        uint64_t before = taken_bytes;
+        int64_t began_ms = test_now_ms();
+        sleep_ms(SET_MS);
+        share = share_since(before, began_ms);
+    }
+    cr_expect_geq(share, SHARE, "%.2f of the link", share);
+    cr_expect_null(bus_failure(alice), "she was lost");
+    end();
+}
