@@ -36,7 +36,7 @@
 #define FLOW_TRIP_KEPT_NS INT64_C(10000000000)
 /* Answers are late by some milliseconds where processors are shared.  So the window has so much
  * more, but at most what another round trip carries. */
-#define FLOW_SLACK_NS INT64_C(5000000)
+#define FLOW_SLACK_NS INT64_C(10000000)
 /* An eighth of a long round trip would be a queue: so much is enough. */
 #define FLOW_SLACK_MOST_NS INT64_C(25000000)
 enum {
