@@ -25,6 +25,7 @@ LEFT_OUT = {
     "test_grpc_max_size_by_common_config": "it reads options of gRPC",
     "test_grpc_max_size_by_both_config": "it reads options of gRPC",
     "test_listen_used_address": "a party listens at no port",
+    "test_no_wait_for_data_sending_on_error": "over gRPC it does not end either",
 }
 
 
