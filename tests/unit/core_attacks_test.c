@@ -410,6 +410,13 @@ static void attack(const struct role *role, const struct attack *what)
     cr_assert_lt(said_bytes, sizeof answer);
     memcpy(answer, said, said_bytes);
     answer[said_bytes] = '\0';
+    for (uint32_t i = 0; i < effects.frame_count; i++) {
+        const struct frame *frame = &effects.frames[i].frame;
+        if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC) /* `said` leaves these out */
+            snprintf(answer + strlen(answer), sizeof answer - strlen(answer),
+                     "topic of incarnation %llu up to %llu\n", (unsigned long long)frame->reply_to,
+                     (unsigned long long)frame->seq);
+    }
     forget();
 }
 

@@ -7,6 +7,7 @@
 #include "broker/core/streams/pump.h"
 
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
@@ -223,8 +224,10 @@ static enum pumped pump_await(struct core *core, struct session *session)
     }
     struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
     struct topic *topic = await->topic;
-    struct topic_share share = topic_share_at(topic, await->seq);
+    struct topic_share share = {.end_seq = UINT64_MAX}; /* who may not read learns nothing of it */
     uint64_t sent = 0;
+    if (rights_may_read(core, session->party, topic->name))
+        share = topic_share_at(topic, await->seq);
     if (session->await_topic != topic->id || session->await_incarnation != share.incarnation) {
         sent += send_topic(core, session, 0, topic, &share);
         session->await_topic = topic->id;
