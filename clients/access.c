@@ -2,6 +2,7 @@
 /* access.c -- errbus access: looks into an access file: is it well formed, and who may do what? */
 #include "clients/errbus.h"
 
+#include "clients/access_edit.h"
 #include "clients/cli.h"
 
 #include <bus/access.h>
@@ -187,9 +188,11 @@ int access_main(int argc, char **argv)
 {
     struct question question = {
         .cli = {.program = "errbus access",
-                .operands = "check FILE | explain FILE NAME [TOPIC...]",
+                .operands =
+                    "check FILE | explain FILE NAME [TOPIC...] | add FILE WORD... | remove FILE "
+                    "WORD...",
                 .summary = "Looks into an access file: whether it is well formed, or what somebody "
-                           "may do in a job.",
+                           "may do in a job. Adds or removes a line.",
                 .prints_lines = true,
                 .exits = ",\n             1 the file cannot be read or a line is wrong, 6 a topic "
                          "may not be read"}};
@@ -201,8 +204,12 @@ int access_main(int argc, char **argv)
         result = ask_check(&question);
     } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "explain") == 0) {
         result = ask_explain(&question);
+    } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "add") == 0) {
+        result = access_edit_add(&question.cli);
+    } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "remove") == 0) {
+        result = access_edit_remove(&question.cli);
     } else {
-        result = cli_usage(&question.cli, "expected 'check' or 'explain'");
+        result = cli_usage(&question.cli, "expected 'check', 'explain', 'add' or 'remove'");
     }
     bus_access_free(&question.access);
     return result;

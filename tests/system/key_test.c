@@ -268,5 +268,39 @@ Test(key, is_wrong_in_a_file_at_a_line)
     cr_assert_eq(run(&process, "access", "explain", path, "carol", NULL), 1);
     expect_complaint(&process, "is called 'carol': no key or uid line has it");
     cr_assert_eq(run(&process, "access", "chekc", path, NULL), 2);
-    expect_complaint(&process, "expected 'check' or 'explain'");
+    expect_complaint(&process, "expected 'check', 'explain', 'add' or 'remove'");
+}
+
+Test(key, adds_and_removes_lines_of_an_access_file)
+{
+    static const char text[] = "# staff\nuid ops 1000\nallow ops  tap in x";
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX], link[FOLDER_PATH_BYTES_MAX + 8], found[TEXT_BYTES];
+    struct stat status;
+    write_text("access", text, 0640, path);
+    snprintf(link, sizeof link, "%s.link", path);
+    cr_assert_eq(symlink(path, link), 0);
+    cr_assert_eq(run(&process, "access", "add", link, "uid", "eve", "7", NULL), 0);
+    process_fini(&process);
+    read_text(path, found);
+    cr_expect_str_eq(found, "# staff\nuid ops 1000\nallow ops  tap in x\nuid eve 7\n");
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect_eq(status.st_mode & 0777, 0640);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 1);
+    expect_complaint(&process, "has this line already: line 4");
+    cr_assert_eq(run(&process, "access", "remove", path, "allow", "ops", "tap", "in", "x", NULL),
+                 0);
+    process_fini(&process);
+    read_text(path, found);
+    cr_expect_str_eq(found, "# staff\nuid ops 1000\nuid eve 7\n");
+    cr_assert_eq(run(&process, "access", "remove", path, "uid", "eve", NULL), 1);
+    expect_complaint(&process, "has no line of these words");
+    cr_assert_eq(run(&process, "access", "add", path, "allow", "bob", "tap", "in", "x", NULL), 1);
+    expect_complaint(&process, "stays as it is; with the change: ");
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "b ob", "7", NULL), 2);
+    expect_complaint(&process, "'b ob' is no word");
+    read_text(path, found);
+    cr_expect_str_eq(found, "# staff\nuid ops 1000\nuid eve 7\n");
+    snprintf(found, sizeof found, "%s.new", path);
+    cr_expect_eq(access(found, F_OK), -1, "nothing is left behind");
 }
