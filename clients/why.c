@@ -14,7 +14,8 @@ struct asked {
     struct cli cli;
     bool is_dot;
     bool is_watch;
-    const char *job; /* NULL: as flags and environment say */
+    const char *without; /* a party; NULL: who waits is asked */
+    const char *job;     /* NULL: as flags and environment say */
     const char *party;
     const char *topic;
     int64_t seq;
@@ -92,11 +93,34 @@ static void print_why(const struct asked *asked, struct bus_why *why)
     }
 }
 
+/* What would fail without a party, in place of who waits. */
+static bool show_without(const struct asked *asked, struct bus_admin *admin, int *out_exit)
+{
+    struct bus_without *without = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_without_get(admin, asked->job, asked->without, cli_open_ms(&asked->cli),
+                                       &without, &error);
+    if (err != BUS_OK) {
+        *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        return false;
+    }
+    if (asked->cli.is_json) {
+        without_json_print(stdout, without, asked->without);
+    } else {
+        without_text_print(stdout, without, asked->without);
+    }
+    bus_without_free(&without);
+    return cli_flush_output(&asked->cli, out_exit);
+}
+
 /* True: another snapshot may follow. */
 static bool show(const struct asked *asked, struct bus_admin *admin, int *out_exit)
 {
     struct bus_why *why = NULL;
     struct bus_error *error = NULL;
+    if (asked->without != NULL) {
+        return show_without(asked, admin, out_exit);
+    }
     enum bus_err err = bus_why_get(admin, asked->job, asked->topic, (uint64_t)asked->seq,
                                    cli_open_ms(&asked->cli), &why, &error);
     if (err != BUS_OK) {
@@ -135,6 +159,12 @@ static int read_operands(struct asked *asked)
     if (asked->is_dot && cli->is_json) {
         return cli_usage(cli, "--dot and --json exclude each other");
     }
+    if (asked->without != NULL && (cli->argc > 1 || asked->is_dot)) {
+        return cli_usage(cli, "--without takes no topic, and no --dot");
+    }
+    if (asked->without != NULL && cli->argc == 1) {
+        asked->job = cli->argv[0];
+    }
     if (cli->argc == 2) {
         asked->topic = cli->argv[0];
         if (!cli_number_read(cli->argv[1], &asked->seq)) {
@@ -160,6 +190,8 @@ int why_main(int argc, char **argv)
     struct cli *cli = &asked.cli;
     const struct cli_flag flags[] = {
         {0, "dot", CLI_YES, &asked.is_dot, NULL, "print the graph for dot(1)"},
+        {0, "without", CLI_TEXT, &asked.without, "PARTY",
+         "say what would fail if PARTY were lost now"},
         {0, "watch", CLI_YES, &asked.is_watch, NULL, "print it again each second"},
     };
     struct bus_admin *admin = NULL;
@@ -171,7 +203,7 @@ int why_main(int argc, char **argv)
     if (result == CLI_OK) {
         result = cli_admin_open(cli, &admin);
     }
-    if (result == CLI_OK && cli->argc == 1) {
+    if (result == CLI_OK && cli->argc == 1 && asked.without == NULL) {
         result = find_operand(&asked, admin, cli->argv[0]);
     }
     if (result == CLI_OK) {

@@ -14,6 +14,9 @@ void why_party_print(FILE *out, struct bus_why *why, const char *party);
 void why_slot_print(FILE *out, struct bus_why *why);
 /* A line for each node and edge. */
 void why_json_print(FILE *out, const struct bus_why *why);
+/* What would fail without the party. */
+void without_text_print(FILE *out, const struct bus_without *without, const char *party);
+void without_json_print(FILE *out, const struct bus_without *without, const char *party);
 void why_dot_print(FILE *out, const struct bus_why *why);
 
 #endif

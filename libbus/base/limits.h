@@ -149,11 +149,12 @@
 /* who waits for whom */
 #define LIMIT_WHY_NODES 16384 /* in one answer; with the edges less than LIMIT_CONTROL_QUEUE */
 #define LIMIT_WHY_EDGES 45056
-#define LIMIT_WHY_STEP 4096    /* waits looked at, or rows told, in one step of the broker */
-#define LIMIT_WHY_LOOK_MS 2000 /* between two looks for a cycle */
-#define LIMIT_WHY_CYCLES 16    /* of one job, remembered from one look to the next */
-#define LIMIT_WHY_NEEDS 1024   /* slots told of that one slot needs, directly or not */
-#define LIMIT_WAITING_MS 1000  /* a call waits so long before the client says so */
+#define LIMIT_WHY_STEP 4096       /* waits looked at, or rows told, in one step of the broker */
+#define LIMIT_WHY_LOOK_MS 2000    /* between two looks for a cycle */
+#define LIMIT_WHY_CYCLES 16       /* of one job, remembered from one look to the next */
+#define LIMIT_WHY_NEEDS 1024      /* slots told of that one slot needs, directly or not */
+#define LIMIT_WITHOUT_SLOTS 49152 /* that one loss would fail, in one answer */
+#define LIMIT_WAITING_MS 1000     /* a call waits so long before the client says so */
 
 /* jobs that were created */
 #define LIMIT_JOB_MS_MAX (366 * LIMIT_PERIOD_MS_MAX) /* its deadline: a year */

@@ -115,6 +115,13 @@ Test(why, names_the_one_that_five_wait_for_and_nobody_once_it_moves)
     expect_within(errbus_why(0, "--json", NULL, NULL),
                   "{\"row\":\"node\",\"node\":\"carol\",\"kind\":\"party\",\"name\":\"carol\","
                   "\"root\":true,\"cycle\":null,\"waiters\":4,");
+    said = errbus_why(0, "--without", "carol", NULL);
+    expect_within(said, "without carol:\n  carol/x#0 would fail\n");
+    expect_within(said, "  bob would get the error, 1 time\n");
+    expect_within(said, "  the job would go on: it needs no number of parties\n");
+    expect_within(errbus_why(0, "--without=carol", "--json", NULL),
+                  "{\"row\":\"owed\",\"name\":\"carol/x\",\"seq\":0,\"count\":1}\n");
+    expect_within(errbus_why(2, "--without", "nobody", NULL), "errbus.no_party");
     expect_within(errbus_why(0, "--dot", NULL, NULL), "  n0 [label=\"carol\", style=bold];\n");
     must_commit(&scene.slot, "moves");
     for (int i = 0; i < OTHERS; i++) /* alice is no root meanwhile: she commits first */

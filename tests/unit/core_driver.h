@@ -145,6 +145,27 @@ static inline void say_why_edge(conn_id conn, const struct msg_why_edge *edge)
         (unsigned)edge->since_ms, edge->is_said ? ", blocked" : "");
 }
 
+/* What would follow from a loss. */
+static struct msg_without_end without_told;
+
+static inline void say_without_row(conn_id conn, const struct msg_without_row *row)
+{
+    static const char *const kinds[] = {"owed",   "needs", "reply", "replaced", "party", "group",
+                                        "reader", "again", "dead",  "empty",    "unread"};
+    say("%u < %s %.*s#%u x%u", conn, kinds[row->kind], (int)row->name.bytes,
+        (const char *)row->name.data, (unsigned)row->seq, (unsigned)row->count);
+}
+
+static inline void say_without_end(conn_id conn, const struct msg_without_end *end)
+{
+    static const char *const outlooks[] = {"goes on", "completes", "waits", "fails"};
+    without_told = *end;
+    say("%u < without %u %.*s", conn, (unsigned)end->code, (int)end->type.bytes,
+        (const char *)end->type.data);
+    if (end->code == CODE_OK)
+        say("%s, %u of %u", outlooks[end->outlook], (unsigned)end->present, (unsigned)end->min);
+}
+
 static inline void say_job_msg(conn_id conn, const struct msg *msg)
 {
     switch (msg->type) {
@@ -198,6 +219,8 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
         say("%u < why %u %.*s", conn, (unsigned)msg->as.why_end.code,
             (int)msg->as.why_end.type.bytes, (const char *)msg->as.why_end.type.data);
         break;
+    case MSG_WITHOUT_ROW: say_without_row(conn, &msg->as.without_row); break;
+    case MSG_WITHOUT_END: say_without_end(conn, &msg->as.without_end); break;
     case MSG_JOB_MEMBER:
         say("%u < member %d %.*s/%u %.*s", conn, (int)msg->as.job_member.rank,
             (int)msg->as.job_member.party.bytes, (const char *)msg->as.job_member.party.data,

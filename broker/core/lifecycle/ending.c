@@ -64,8 +64,7 @@ static void mark_end(struct core *core, struct topic *topic)
                                       .at_ns = core->wall_ns});
 }
 
-/* Whether its job wants what it had committed no more. */
-static bool replaces_pending(const struct party *party, enum party_event event)
+bool ending_replaces_pending(const struct party *party, enum party_event event)
 {
     return party->job->spec.pending == JOB_PENDING_REPLACE &&
            (event == PARTY_FAILS || event == PARTY_IS_LOST);
@@ -97,7 +96,7 @@ static void party_end(struct core *core, struct party *party, enum party_event e
                             .is_late = is_late});
     if (event != PARTY_COMPLETES && party->session != NULL)
         group_party_ended(core, party->session, failure);
-    if (replaces_pending(party, event))
+    if (ending_replaces_pending(party, event))
         LIST_EACH(link, &party->topics)
             settle_replace_unseen(core, LIST_OWNER(link, struct topic, party_link), failure);
     LIST_EACH(link, &party->open_slots)

@@ -22,4 +22,7 @@ void session_lose(struct core *core, struct session *session, const char *type, 
 void session_dismiss(struct core *core, struct session *session, enum wire_code code,
                      struct failure *failure);
 
+/* Whether its job wants what it had committed no more. */
+bool ending_replaces_pending(const struct party *party, enum party_event event);
+
 #endif

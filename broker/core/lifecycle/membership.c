@@ -263,13 +263,19 @@ static void retry(struct core *core, struct job *job, struct failure *root, int6
     tell_job(core, job, EVENT_JOB_ATTEMPT, job->attempt, text.data, job->failure);
 }
 
+uint32_t job_attempts_left(const struct job *job)
+{
+    uint32_t used = job->attempt - job->first_attempt;
+    return used < job->spec.max_restarts && !job->is_called_off ? job->spec.max_restarts - used : 0;
+}
+
 /* Whether to try again after this error; retry_after_ms: when it says so, else -1. */
 static bool is_worth_another(struct core *core, const struct job *job,
                              const struct failure *failure, int64_t *out_retry_after_ms)
 {
     uint32_t count = 0;
     const struct error_record *root = &core->scratch[0];
-    if (job->attempt - job->first_attempt >= job->spec.max_restarts || job->is_called_off ||
+    if (job_attempts_left(job) == 0 ||
         error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK)
         return false;
     *out_retry_after_ms = root->retry_after_ms;
@@ -383,18 +389,26 @@ static void fall_short(struct core *core, struct job *job)
         break_for_too_few(core, job);
 }
 
-static void carry_on(struct core *core, struct job *job)
+struct job_parties job_parties_of(const struct job *job)
 {
     const struct roster *roster = &job->roster;
-    uint32_t min = job->spec.min;
-    bool is_enough = roster_present(roster) + roster->waiting_count >= min;
-    if (job->state == JOB_RUNNING && roster_live(roster) == 0 && roster->completed_count >= min) {
-        complete(core, job);
-    } else if (is_enough) {
+    return (struct job_parties){.present = roster_present(roster),
+                                .live = roster_live(roster),
+                                .completed = roster->completed_count,
+                                .waiting = roster->waiting_count};
+}
+
+static void carry_on(struct core *core, struct job *job)
+{
+    const struct job_parties parties = job_parties_of(job);
+    switch (job_weigh(&job->spec, job->state, &parties)) {
+    case JOB_IS_DONE: complete(core, job); break;
+    case JOB_GOES_ON:
         (void)job_move(core, job, JOB_FILLS_UP, NULL); /* if it was short */
         begin_epoch(core, job);
-    } else {
-        fall_short(core, job);
+        break;
+    case JOB_WAITS_FOR_OTHERS:
+    case JOB_CANNOT_GO_ON: fall_short(core, job); break;
     }
 }
 

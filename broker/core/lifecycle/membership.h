@@ -46,4 +46,9 @@ void job_set_state(struct core *core, struct job *job, enum job_state state,
 void job_place(struct core *core, struct party *party, uint32_t rank);
 void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
 
+/* Who is there now, for job_weigh(). */
+struct job_parties job_parties_of(const struct job *job);
+/* Attempts that may still follow, if the error of the last one is worth it. */
+uint32_t job_attempts_left(const struct job *job);
+
 #endif

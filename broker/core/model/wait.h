@@ -92,6 +92,7 @@ struct wait_walk {
     uint32_t edge_count, edge_room;
     struct id_map node_numbers; /* kind and id -> number + 1 */
     struct id_map edge_numbers; /* kind, from and to -> number + 1 */
+    struct without *without;    /* owned: what it asks is what would fail; NULL: who waits */
 };
 
 /* A cycle that the last look found. */

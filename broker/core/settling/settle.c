@@ -109,15 +109,20 @@ void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct
     topic_update(core, topic);
 }
 
-void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure)
+bool settle_is_unseen(const struct topic *topic, const struct slot_entry *entry)
 {
     uint64_t first_seq = 0; /* of this incarnation */
     if (topic->mark_count > 0)
         first_seq = topic->marks[topic->mark_count - 1].seq;
+    return entry->state != SLOT_OPEN && entry->first_seq >= first_seq &&
+           slot_entry_may_move(entry, SLOT_ERROR);
+}
+
+void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure)
+{
     for (uint32_t i = 0; i < topic->slots.count; i++) {
         struct slot_entry *entry = slot_table_at(&topic->slots, i);
-        if (entry->state != SLOT_OPEN && entry->first_seq >= first_seq &&
-            slot_entry_may_move(entry, SLOT_ERROR))
+        if (settle_is_unseen(topic, entry))
             settle_replace_entry(core, topic, entry, failure);
     }
     topic_recount(core, topic);

@@ -23,4 +23,8 @@ void settle_replace_entry(struct core *core, struct topic *topic, struct slot_en
 /* A value that nobody was sent becomes the error; room for two entries more is reserved. */
 void settle_replace(struct core *core, struct topic *topic, uint64_t seq, struct failure *failure);
 
+/* A value of the writer's incarnation that nobody was sent: with pending = replace the error of the
+ * writer takes its place. */
+bool settle_is_unseen(const struct topic *topic, const struct slot_entry *entry);
+
 #endif

@@ -49,6 +49,7 @@
 #include "broker/core/waits/deadlock.h"
 #include "broker/core/waits/waits.h"
 #include "broker/core/waits/why.h"
+#include "broker/core/waits/without.h"
 
 #include <string.h>
 
@@ -355,6 +356,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_PIECE: return courier_piece(core, session, &msg->as.piece, core->payload);
     case TO_BROKER_WAITING: why_said(core, session, &msg->as.waiting); break;
     case TO_BROKER_WHY: why_ask(core, session, &msg->as.why); break;
+    case TO_BROKER_WITHOUT: without_ask(core, session, &msg->as.without); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
     }
     return NULL;

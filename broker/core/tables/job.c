@@ -112,6 +112,19 @@ const char *job_state_name(enum job_state state)
 
 /* ---- between attempts ------------------------------------------------------------------------ */
 
+enum job_outlook job_weigh(const struct job_spec *spec, enum job_state state,
+                           const struct job_parties *parties)
+{
+    if (state != JOB_RUNNING && state != JOB_SHORT)
+        return JOB_GOES_ON;
+    if (state == JOB_RUNNING && parties->live == 0 && parties->completed >= spec->min)
+        return JOB_IS_DONE;
+    if (parties->present + parties->waiting >= spec->min)
+        return JOB_GOES_ON;
+    return state == JOB_RUNNING && spec->join_window_ms == 0 ? JOB_CANNOT_GO_ON
+                                                             : JOB_WAITS_FOR_OTHERS;
+}
+
 int64_t job_pause_ms(uint32_t restart, int64_t retry_after_ms, uint64_t random)
 {
     int64_t whole_ms = DEFAULT_PAUSE_MS;

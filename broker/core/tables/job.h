@@ -80,6 +80,19 @@ bool job_next(enum job_state state, enum job_change event, enum job_state *out_n
 bool job_is_final(enum job_state state);
 const char *job_state_name(enum job_state state);
 
+/* Who is there for a job that runs, or is short. */
+struct job_parties {
+    uint32_t present; /* with a place: live, or completed well */
+    uint32_t live;    /* of these */
+    uint32_t completed;
+    uint32_t waiting; /* for a place */
+};
+
+/* What becomes of it. */
+enum job_outlook { JOB_GOES_ON, JOB_IS_DONE, JOB_WAITS_FOR_OTHERS, JOB_CANNOT_GO_ON };
+enum job_outlook job_weigh(const struct job_spec *spec, enum job_state state,
+                           const struct job_parties *parties);
+
 /* How long it pauses before attempt number restart + 1: twice as long each time, and somewhere
  * between the half of that and the whole, so that jobs that failed together do not come back
  * together.  retry_after_ms: what the error asks for at least; -1: nothing. */

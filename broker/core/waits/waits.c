@@ -6,6 +6,7 @@
 #include "broker/core/waits/deadlock.h"
 #include "broker/core/waits/walk.h"
 #include "broker/core/waits/why.h"
+#include "broker/core/waits/without.h"
 
 /* Who asked; NULL: nobody any more, or it is a look. */
 static struct session *asker_of(const struct core *core, const struct wait_walk *walk)
@@ -22,6 +23,8 @@ static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
     struct session *asker = asker_of(core, walk);
     if (job == NULL || (walk->session != 0 && asker == NULL))
         return true;
+    if (walk->without != NULL)
+        return without_go_on(core, asker, walk, budget);
     if (*budget == 0 || !collect_some(core, walk, budget))
         return false;
     if (asker != NULL)

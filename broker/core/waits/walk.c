@@ -5,6 +5,7 @@
  * edges than pairs of parties. */
 #include "broker/core/waits/walk.h"
 
+#include "broker/core/waits/without.h"
 #include "libbus/base/wait_graph.h"
 
 enum { ROOM_FIRST = 16, KIND_BITS = 4, NODE_BITS = 30 };
@@ -24,6 +25,7 @@ struct wait_walk *walk_begin(struct core *core, struct job *job)
 
 void walk_free(struct core *core, struct wait_walk *walk)
 {
+    without_free(core, walk->without);
     list_remove(&walk->link);
     memory_give(core->memory, walk->nodes, walk->node_room * sizeof *walk->nodes);
     memory_give(core->memory, walk->edges, walk->edge_room * sizeof *walk->edges);

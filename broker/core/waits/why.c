@@ -84,7 +84,7 @@ static void tell_end(struct core *core, const struct session *session, uint64_t 
 }
 
 /* One answer at a time: a client that asks again does not read the last one. */
-static void forget_last(struct core *core, const struct session *session)
+void why_forget_last(struct core *core, const struct session *session)
 {
     LIST_EACH(link, &core->wait_walks) {
         struct wait_walk *walk = LIST_OWNER(link, struct wait_walk, link);
@@ -99,7 +99,7 @@ void why_ask(struct core *core, struct session *session, const struct msg_why *m
     struct job *job =
         name_map_get(&core->job_names, msg->job, &id) ? pool_find(&core->jobs, id) : NULL;
     struct topic *topic = NULL;
-    forget_last(core, session);
+    why_forget_last(core, session);
     if (job == NULL) {
         tell_end(core, session, msg->request, CODE_EINVAL, ERROR_TYPE_NO_JOB,
                  job_missing_text(core, msg->job));

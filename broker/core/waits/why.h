@@ -13,4 +13,7 @@ void why_ask(struct core *core, struct session *session, const struct msg_why *m
 bool why_tell_some(struct core *core, struct session *session, struct wait_walk *walk,
                    uint32_t *budget);
 
+/* The session asks again: what it asked last is answered no more. */
+void why_forget_last(struct core *core, const struct session *session);
+
 #endif

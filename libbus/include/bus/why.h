@@ -103,6 +103,70 @@ BUS_API const struct bus_why_node *bus_why_waiter_at(struct bus_why *why, size_t
 BUS_API uint64_t bus_why_left_out(const struct bus_why *why);
 BUS_API void bus_why_free(struct bus_why **why); /* [one] */
 
+/* ---- bus_without: what would fail if a party were lost now ------------------------------------*/
+
+struct bus_without; /* what follows from the loss of one party */
+
+enum bus_without_kind {
+    BUS_WITHOUT_OWED = 0,  /* slots that it owes fail */
+    BUS_WITHOUT_NEEDS = 1, /* slots of others fail, for they need one that fails */
+    BUS_WITHOUT_REPLY = 2, /* replies fail: it works on the requests, and nobody is to try again */
+    BUS_WITHOUT_REPLACED = 3, /* its error takes the place of values that nobody was sent */
+    BUS_WITHOUT_PARTY = 4,    /* the error is raised at this party: it awaits or reads such slots */
+    BUS_WITHOUT_GROUP = 5,    /* ... at members of this group */
+    BUS_WITHOUT_READER = 6,   /* ... at who reads this durable name next */
+    BUS_WITHOUT_AGAIN = 7,    /* its tasks of this group are given to other members */
+    BUS_WITHOUT_DEAD = 8,     /* its tasks of this group become dead letters */
+    BUS_WITHOUT_EMPTY = 9,    /* the group has no other member */
+    BUS_WITHOUT_UNREAD = 10,  /* nobody reads its durable name any more */
+    BUS_WITHOUT_UNKNOWN = 11,
+};
+/* The word that the command line prints.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_without_kind_name(enum bus_without_kind kind);
+
+struct bus_without_row {
+    enum bus_without_kind kind;
+    const char *name; /* of the topic, party, group or durable name */
+    uint64_t seq;     /* slots: the first one */
+    uint64_t count;   /* slots in a row; tasks; times that an error is raised */
+};
+
+enum bus_without_outlook {
+    BUS_WITHOUT_JOB_GOES_ON = 0,
+    BUS_WITHOUT_JOB_COMPLETES = 1,
+    BUS_WITHOUT_JOB_WAITS =
+        2, /* too few are left: the job waits for others, and fails without them */
+    BUS_WITHOUT_JOB_FAILS =
+        3, /* too few are left: the verdict follows, and ends the attempt for all */
+};
+struct bus_without_job {
+    enum bus_without_outlook outlook;
+    uint32_t present;       /* parties that are left */
+    uint32_t min;           /* parties that the job needs; 0: nobody created it */
+    uint64_t window_ms;     /* so long it waits for others */
+    uint32_t attempts_left; /* may follow if this attempt fails */
+};
+
+/* Asks what would follow if the broker lost this party now: which slots fail, where the error is
+ * raised, and what becomes of the job.  The broker decides this as it decides the loss itself, so
+ * the answer is what follows, if nothing else happens before.  The caller frees the answer.
+ * Errors: BUS_EINVAL: errbus.no_job, or errbus.no_party: the party is not in the job.  [any]
+ * Wire: WITHOUT */
+BUS_API BUS_MUST_USE enum bus_err bus_without_get(struct bus_admin *admin, const char *job,
+                                                  const char *party, int64_t timeout_ms,
+                                                  struct bus_without **out_without,
+                                                  struct bus_error **reterr);
+/* How many rows the answer has; they stand in the order of their kinds.  [any] */
+BUS_API size_t bus_without_count(const struct bus_without *without);
+/* NULL: index is not below the count.  [any] */
+BUS_API const struct bus_without_row *bus_without_at(const struct bus_without *without,
+                                                     size_t index);
+/* What becomes of the job.  [any] */
+BUS_API const struct bus_without_job *bus_without_job(const struct bus_without *without);
+/* Slots that the answer had no room for.  [any] */
+BUS_API uint64_t bus_without_left_out(const struct bus_without *without);
+BUS_API void bus_without_free(struct bus_without **without); /* [one] */
+
 #ifdef __cplusplus
 }
 #endif
