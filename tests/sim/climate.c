@@ -184,4 +184,5 @@ void climate_draw_more(struct climate *climate, struct world_options *options, s
     if (dice_hits(dice, 650))
         draw_groups(climate, dice);
     options->core.unserved_ms = (int64_t)ONE_OF(dice, 100, 500, 2000);
+    options->link_rate = ONE_OF(dice, 0, 0, 0, 12500000, 1250000, 250000);
 }

@@ -21,6 +21,7 @@ struct lane {
     struct part *parts; /* a ring */
     uint32_t first, count, room;
     int64_t last_due_ns; /* of the part put last */
+    int64_t free_ns;     /* when a link with a rate has sent all that was put */
     int64_t stalled_until_ns;
     bool is_cut;
     bool is_armed; /* a moment for its first part is put down */

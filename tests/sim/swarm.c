@@ -976,6 +976,8 @@ static void ease(struct swarm *swarm, struct world_options *options)
             script->count > 0 ? script->moments[script->count - 1].at_ns + 1 : 1;
     if ((eases & SWARM_EASE_STEADY) != 0)
         options->spike_permille = 0;
+    if ((eases & SWARM_EASE_STEADY) != 0)
+        options->link_rate = 0;
     if ((eases & SWARM_EASE_PROMPT) != 0)
         options->tick_late_ns = 0;
     if ((eases & SWARM_EASE_DISK) != 0)

@@ -331,6 +331,17 @@ static void check_control(struct world *world, struct span part)
         world_violate(world, "a piece of an attachment is on the control channel");
 }
 
+/* How long a part waits until the link has sent what was put before it, and itself. */
+static int64_t sending_ns(const struct world *world, struct lane *lane, size_t bytes)
+{
+    uint64_t rate = world->options.link_rate;
+    if (rate == 0)
+        return 0;
+    int64_t begin_ns = lane->free_ns > world->now_ns ? lane->free_ns : world->now_ns;
+    lane->free_ns = begin_ns + (int64_t)((uint64_t)bytes * 1000 * WORLD_MS / rate);
+    return lane->free_ns - world->now_ns;
+}
+
 /* Puts it under way. */
 static void part_send(struct world *world, conn_id id, enum way way, struct part part)
 {
@@ -341,6 +352,7 @@ static void part_send(struct world *world, conn_id id, enum way way, struct part
                                     options->delay_most_ns[conn->channel]);
     if (options->spike_permille > 0 && dice_hits(&world->dice, options->spike_permille))
         delay_ns += dice_between(&world->dice, 0, options->spike_most_ns);
+    delay_ns += sending_ns(world, lane, part.bytes->bytes);
     if (conn->channel == CHANNEL_CONTROL && conn->host != HOST_OUTSIDE) /* who says anything */
         check_control(world, buffer_span(part.bytes));
     trace_part(world, id, way, buffer_span(part.bytes), lane->is_cut ? "(lost)" : "");
@@ -1119,6 +1131,7 @@ void world_calm(struct world *world, int64_t delay_most_ns)
     struct world_options *options = &world->options;
     options->spike_permille = 0;
     options->tick_late_ns = 0;
+    options->link_rate = 0;
     for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
         if (options->delay_most_ns[channel] > delay_most_ns)
             options->delay_most_ns[channel] = delay_most_ns;

@@ -55,6 +55,7 @@ struct world_options {
     uint64_t seed;
     struct core_options core;
     int64_t delay_least_ns[CHANNEL_COUNT], delay_most_ns[CHANNEL_COUNT];
+    uint64_t link_rate;      /* bytes a second, each way of each connection; 0: no limit */
     uint32_t spike_permille; /* so many parts take longer, by ... */
     int64_t spike_most_ns;
     int64_t tick_late_ns;        /* timers go off so late at most */
