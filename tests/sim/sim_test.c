@@ -138,6 +138,7 @@ static const struct {
      "a session that memory was short for was in two lists, and the broker died of it"},
     {6656, false,
      "a refusal that there was no memory to keep was not told, and its writer was stuck"},
+    {302, false, "an error of the bus that the broker forgot is a claim, and withheld"},
     {3525, false, "a data channel that died while it was idle was looked for too early"},
     {263, false, "the checks took the error of a dead letter without a value for its slot's"},
     {16095, false, "the checks did not know of a dead letter whose error there was no memory for"},

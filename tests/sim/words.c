@@ -9,6 +9,7 @@
 #include "libbus/api/model.h"
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
+#include "libbus/wire/disclosure.h"
 #include "tests/lib/fnv.h"
 #include "tests/sim/around.h"
 
@@ -75,9 +76,12 @@ static bool has_retry(const struct error_record *records, uint32_t count, int64_
     return retry_after_ms < 0 || i < count;
 }
 
-/* By its type; or that is withheld. */
+/* By its type; or that is withheld.  An error of the bus that the broker has forgotten is a claim
+ * of the party that passes it on, and is withheld as all that a party says. */
 static bool is_ours(const struct error_record *record)
 {
+    if (record->claimed_by.bytes > 0 && disclosure_spares(record->id, record->party))
+        return false;
     char mark_of_types[SECRET_BYTES + 1];
     secret_write(SECRET_TYPE, &(struct secret_owner){.own = DISCLOSURE_FULL}, mark_of_types);
     bool is_marked = record->type.bytes == SECRET_BYTES &&
