@@ -299,33 +299,6 @@ static const char *run_words(int code, const char *const *words)
     return code == 0 ? process_said(&process) : process_complained(&process);
 }
 
-static const char *publish_in(int code, const char *run, const char *value)
-{
-    char errbus[512];
-    process_path("errbus", errbus, sizeof errbus);
-    return run_words(code, (const char *const[]){"errbus", "run", "--run", run, "-p", "alice", "--",
-                                                 errbus, "pub", "w", value, NULL});
-}
-
-static const char *view(const char *count)
-{
-    return run_words(0, (const char *const[]){"errbus", "sub", "-C", count, "+/w", NULL});
-}
-
-Test(runs, are_named_by_a_launcher)
-{
-    publish_in(0, "monday", "a");
-    publish_in(0, "monday", "b");
-    cr_expect_str_eq(view("2"), "a\nb\n");
-    publish_in(0, "tuesday", "c");
-    cr_expect_str_eq(view("1"), "c\n");
-    struct bus *bob = must_open("bob");
-    expect_run(bob, 2);
-    const char *why = publish_in(6, "friday", "d");
-    cr_expect_not_null(strstr(why, "bob did not end yet"), "%s", why);
-    must_close(&bob);
-}
-
 static struct folder folder; /* of the running test */
 
 static void open_with_folder(void)
@@ -338,6 +311,34 @@ static void close_with_folder(void)
 {
     folder_fini(&folder);
     stage_close();
+}
+
+static const char *publish_in(int code, const char *run, const char *value)
+{
+    char errbus[512];
+    process_path("errbus", errbus, sizeof errbus);
+    return run_words(code,
+                     (const char *const[]){"errbus", "run", "--log-dir", folder.path, "--run", run,
+                                           "-p", "alice", "--", errbus, "pub", "w", value, NULL});
+}
+
+static const char *view(const char *count)
+{
+    return run_words(0, (const char *const[]){"errbus", "sub", "-C", count, "+/w", NULL});
+}
+
+Test(runs, are_named_by_a_launcher, .init = open_with_folder, .fini = close_with_folder)
+{
+    publish_in(0, "monday", "a");
+    publish_in(0, "monday", "b");
+    cr_expect_str_eq(view("2"), "a\nb\n");
+    publish_in(0, "tuesday", "c");
+    cr_expect_str_eq(view("1"), "c\n");
+    struct bus *bob = must_open("bob");
+    expect_run(bob, 2);
+    const char *why = publish_in(6, "friday", "d");
+    cr_expect_not_null(strstr(why, "bob did not end yet"), "%s", why);
+    must_close(&bob);
 }
 
 /* Seven of eight copies fail in the first run, and join the second one before the eighth begins it.
