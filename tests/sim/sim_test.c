@@ -53,11 +53,13 @@ static void show(uint64_t seed)
     trial_close(&trial);
 }
 
-static void check_seed(uint64_t seed, bool is_plain, struct swarm_report *sum)
+static void check_seed(uint64_t seed, bool is_named, bool is_plain, struct swarm_report *sum)
 {
     struct swarm_report report;
-    struct swarm_options options = {
-        .trace = seeds_number("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL, .is_plain = is_plain};
+    struct swarm_options options = {.trace =
+                                        seeds_number("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL,
+                                    .has_no_rate = is_named,
+                                    .is_plain = is_plain};
     uint64_t shrinks = seeds_number("ERRBUS_SIM_SHRINK", 2);
     if (shrinks == 1)
         show(seed);
@@ -82,7 +84,7 @@ Test(sim, keeps_the_promises_under_every_seed)
     uint64_t from = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     for (uint64_t seed = from; seed < from + count; seed++)
-        check_seed(seed, false, &sum);
+        check_seed(seed, false, false, &sum);
     coverage_print(stderr);
     fprintf(stderr, "%" PRIu64 " next runs, %" PRIu64 " refused\n", sum.run_count, sum.held_count);
     /* A swarm in which nothing happens proves nothing. */
@@ -149,6 +151,6 @@ Test(sim, keeps_what_seeds_have_taught)
     struct swarm_report sum = {.violation = ""};
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
         cr_log_info("seed %" PRIu64 ": %s", named[i].seed, named[i].found);
-        check_seed(named[i].seed, named[i].is_plain, &sum);
+        check_seed(named[i].seed, true, named[i].is_plain, &sum);
     }
 }

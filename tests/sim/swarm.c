@@ -1002,6 +1002,8 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     if (!how->is_plain) {
         dice_init(&dice, seed ^ UINT64_C(0x67726f757073));
         climate_draw_more(&swarm->climate, &options, &dice);
+        if (how->has_no_rate)
+            options.link_rate = 0;
     }
     draw_journal(swarm, &options, seed);
     if (seed % 8 == 5) /* so that several large values follow each other */

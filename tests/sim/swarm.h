@@ -52,7 +52,8 @@ struct swarm_options {
     struct script *recorded;       /* gets its moments */
     const struct script *replayed; /* ... or it has them from there; made of the same seed */
     unsigned eases;                /* swarm_ease; only with a script */
-    bool is_plain; /* without what came to the climate later: as seeds were that have a name */
+    bool has_no_rate; /* links take any amount at once: as seeds were that have a name */
+    bool is_plain;    /* without what came to the climate later: as seeds were that have a name */
     enum swarm_plant plant;
 };
 
