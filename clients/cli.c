@@ -22,6 +22,11 @@
 
 /* ---- flags ------------------------------------------------------------------------------------*/
 
+const char *cli_plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 bool cli_number_read(const char *text, int64_t *out_number)
 {
     char *end = NULL;

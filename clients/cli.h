@@ -58,6 +58,9 @@ struct cli_flag {
 bool cli_flags_read(const struct cli_flag *flags, size_t count, int argc, char **argv,
                     int *out_operands_at, char problem[CLI_PROBLEM_BYTES_MAX]);
 
+/* The end of a noun behind this number: "s", or nothing. */
+const char *cli_plural(uint64_t count);
+
 /* Read the value of one flag from its text. */
 bool cli_number_read(const char *text, int64_t *out_number);
 bool cli_seconds_read(const char *text, int64_t *out_ms);

@@ -304,9 +304,12 @@ static void print_forgotten(const struct cli *cli, const struct bus_job_forgotte
         cli_json_print(&line, stdout);
         return;
     }
-    printf("forgotten: %" PRIu32 " parties, %" PRIu32 " topics with %" PRIu64 " slots (%" PRIu64
-           " bytes), %" PRIu32 " durable names and groups, %" PRIu32 " dead letters\n",
-           gone->parties, gone->topics, gone->slots, gone->slots_bytes, gone->names, gone->dead);
+    printf("forgotten: %" PRIu32 " part%s, %" PRIu32 " topic%s with %" PRIu64 " slot%s (%" PRIu64
+           " byte%s), %" PRIu32 " durable name%s and group%s, %" PRIu32 " dead letter%s\n",
+           gone->parties, gone->parties == 1 ? "y" : "ies", gone->topics, cli_plural(gone->topics),
+           gone->slots, cli_plural(gone->slots), gone->slots_bytes, cli_plural(gone->slots_bytes),
+           gone->names, cli_plural(gone->names), cli_plural(gone->names), gone->dead,
+           cli_plural(gone->dead));
 }
 
 static int forget(const struct cli *cli)

@@ -117,11 +117,6 @@ static void write_bytes(uint64_t count, char *text, size_t bytes)
     snprintf(text, bytes, unit == 0 ? "%.0f %s" : "%.1f %s", number, units[unit]);
 }
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 bool status_has_ended(const struct bus_status_row *party)
 {
     switch (party->state) {
@@ -223,7 +218,7 @@ static void print_summary(FILE *out, const struct job_rows *all)
         jobs += is_job;
         open += is_job ? all->rows[i]->open : 0;
     }
-    snprintf(piece, sizeof piece, "%zu job%s,", jobs, plural(jobs));
+    snprintf(piece, sizeof piece, "%zu job%s,", jobs, cli_plural(jobs));
     if (jobs != 1) {
         add_piece(&line, piece);
     }
@@ -231,7 +226,7 @@ static void print_summary(FILE *out, const struct job_rows *all)
              parties > 0 ? ":" : ";");
     add_piece(&line, piece);
     add_states(&line, counts, ";");
-    snprintf(piece, sizeof piece, "%" PRIu64 " open slot%s;", open, plural(open));
+    snprintf(piece, sizeof piece, "%" PRIu64 " open slot%s;", open, cli_plural(open));
     add_piece(&line, piece);
     add_piece(&line, journal_words(all->picture->journal));
     putc('\n', out);
@@ -244,7 +239,8 @@ static void print_broker(FILE *out, const struct status_picture *picture)
     char up[PIECE_BYTES_MAX];
     write_time(picture->uptime_ms, up, sizeof up);
     fprintf(out, "broker %s: up %s, durability %s, %" PRIu64 " message%s refused\n",
-            picture->version, up, picture->durability, picture->refused, plural(picture->refused));
+            picture->version, up, picture->durability, picture->refused,
+            cli_plural(picture->refused));
 }
 
 static void print_journal(FILE *out, const struct job_rows *all)
@@ -473,7 +469,7 @@ static void print_job(FILE *out, const struct job_rows *job, const struct bus_st
     add_piece(&line, piece);
     snprintf(piece, sizeof piece, "%zu part%s,", parties, parties == 1 ? "y" : "ies");
     add_piece(&line, piece);
-    snprintf(piece, sizeof piece, "%" PRIu64 " open slot%s,", row->open, plural(row->open));
+    snprintf(piece, sizeof piece, "%" PRIu64 " open slot%s,", row->open, cli_plural(row->open));
     add_piece(&line, piece);
     snprintf(piece, sizeof piece, "%s of values kept", kept);
     add_piece(&line, piece);

@@ -30,11 +30,6 @@ static void print_seconds(FILE *out, uint64_t ms)
     }
 }
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void print_node(FILE *out, const struct bus_why_node *node)
 {
     switch (node->kind) {
@@ -82,16 +77,16 @@ static void print_state(FILE *out, const struct bus_why_node *node)
             fprintf(out, "'");
         }
         if (node->open > 0) {
-            fprintf(out, "; owes %" PRIu64 " slot%s", node->open, plural(node->open));
+            fprintf(out, "; owes %" PRIu64 " slot%s", node->open, cli_plural(node->open));
         }
         break;
     case BUS_WHY_GROUP:
         fprintf(out, node->count == 0 ? "; it has no member" : "; it has %" PRIu64 " member%s",
-                node->count, plural(node->count));
+                node->count, cli_plural(node->count));
         break;
     case BUS_WHY_READER:
         fprintf(out, "; nobody reads it, and %" PRIu64 " slot%s wait%s", node->count,
-                plural(node->count), node->count == 1 ? "s" : "");
+                cli_plural(node->count), node->count == 1 ? "s" : "");
         break;
     case BUS_WHY_REQUESTS: fprintf(out, "; there is none"); break;
     case BUS_WHY_ROOM: fprintf(out, "; it is full"); break;
@@ -124,7 +119,7 @@ static void print_wait(FILE *out, const struct bus_why_edge *edge)
         fprintf(out, "round %" PRIu64, edge->seq);
     }
     if (edge->wait == BUS_WAIT_CREDIT) {
-        fprintf(out, ", %" PRIu64 " slot%s not taken", edge->count, plural(edge->count));
+        fprintf(out, ", %" PRIu64 " slot%s not taken", edge->count, cli_plural(edge->count));
     } else if (edge->topic[0] != '\0' && edge->count > 1) {
         fprintf(out, " and %" PRIu64 " more", edge->count - 1);
     }

@@ -5,11 +5,6 @@
 
 #include <inttypes.h>
 
-static const char *plural(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* "alice/grads#3", "alice/grads#3..#5" */
 static void print_slots(FILE *out, const struct bus_without_row *row)
 {
@@ -39,7 +34,7 @@ static void print_row(FILE *out, const struct bus_without_row *row)
     case BUS_WITHOUT_READER: fprintf(out, "the next reader of the durable name "); break;
     case BUS_WITHOUT_AGAIN:
     case BUS_WITHOUT_DEAD:
-        fprintf(out, "%" PRIu64 " task%s of the group ", row->count, plural(row->count));
+        fprintf(out, "%" PRIu64 " task%s of the group ", row->count, cli_plural(row->count));
         break;
     case BUS_WITHOUT_EMPTY: fprintf(out, "the group "); break;
     case BUS_WITHOUT_UNREAD: fprintf(out, "the durable name "); break;
@@ -53,7 +48,8 @@ static void print_row(FILE *out, const struct bus_without_row *row)
     case BUS_WITHOUT_UNREAD: fprintf(out, " would have no reader\n"); break;
     case BUS_WITHOUT_UNKNOWN: fprintf(out, "\n"); break;
     default:
-        fprintf(out, " would get the error, %" PRIu64 " time%s\n", row->count, plural(row->count));
+        fprintf(out, " would get the error, %" PRIu64 " time%s\n", row->count,
+                cli_plural(row->count));
         break;
     }
 }
@@ -76,7 +72,7 @@ static void print_job(FILE *out, const struct bus_without_job *job)
     }
     if (job->attempts_left > 0) {
         fprintf(out, "; %" PRIu32 " attempt%s may follow", job->attempts_left,
-                plural(job->attempts_left));
+                cli_plural(job->attempts_left));
     }
     fprintf(out, "\n");
 }

@@ -371,7 +371,7 @@ item_a_program_that_is_run_twice() {
 item_a_job_that_is_forgotten() {
     runs_broker --journal none
     says 0 -- errbus pub -j once -p alice out 'of old'
-    says 0 'forgotten: 1 parties' -- errbus job forget once
+    says 0 'forgotten: 1 party,' -- errbus job forget once
     says 2 'there is no job once' -- errbus status -j once
     says 0 -- errbus pub -j once -p alice out 'of now'
     prints 'of now' errbus sub -j once -C 1 alice/out
