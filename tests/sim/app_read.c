@@ -211,7 +211,8 @@ static void note_event(const struct app_sub *sub, enum coverage_sub_event event)
 }
 
 /* A value of an incarnation that the subscription was told the end of.  A pattern that was added
- * later may bring what ended before. */
+ * later may bring what ended before.  The oldest ends of a party that began often are one, which
+ * has the number of the newest among them. */
 static void end_check(struct app *app, const struct app_sub *sub, struct outcome outcome,
                       struct span name)
 {
@@ -227,7 +228,9 @@ static void end_check(struct app *app, const struct app_sub *sub, struct outcome
     if (told >= record->incarnation)
         world_violate(app->world, "%s was sent %.*s of incarnation %" PRIu32 " behind its end",
                       app->party, (int)name.bytes, (const char *)name.data, record->incarnation);
-    bool is_due = pattern_names_party(span_text(sub->patterns[0]), &party) &&
+    bool is_kept = oracle_record_find(app->oracle, app->job, span_text(record->party),
+                                      record->incarnation + LIMIT_PARTY_ENDS) == NULL;
+    bool is_due = is_kept && pattern_names_party(span_text(sub->patterns[0]), &party) &&
                   span_equal(span_text(record->party), party) && /* a reply is its worker's */
                   sub->from_seq == 0 && sub->durable < 0 && session_attempt(session_of(app)) == 1;
     if (is_due && told + 1 < record->incarnation && !oracle_is_doubting(app->oracle))

@@ -141,6 +141,7 @@ static const struct {
     {6656, false,
      "a refusal that there was no memory to keep was not told, and its writer was stuck"},
     {302, false, "an error of the bus that the broker forgot is a claim, and withheld"},
+    {4364, false, "the checks missed the end of an incarnation that is one with the next end"},
     {3525, false, "a data channel that died while it was idle was looked for too early"},
     {263, false, "the checks took the error of a dead letter without a value for its slot's"},
     {16095, false, "the checks did not know of a dead letter whose error there was no memory for"},
