@@ -157,6 +157,7 @@ static const char *const allowed[] = {
     "bus_admin_report_get.job",
     "bus_why_get.job",
     "bus_why_get.topic",
+    "bus_without_get.job",
     "bus_admin_attachment_fetch.job",
     "bus_admin_attachment_fetch.arg",
     "bus_admin_attachment_list.job",
@@ -200,10 +201,10 @@ static bool is_null_for_nothing(const char *name, enum kind kind)
     static const char *const texts[] = {"bus_sub_slot.sub", "bus_error_topic.error",
                                         "bus_error_blame_at.error",
                                         "bus_error_attachment_at.error"};
-    static const char *const pointers[] = {"bus_error_new.type",       "bus_msg_value.msg",
-                                           "bus_dead_value.dead",      "bus_access_summary.access",
-                                           "bus_job_info.job",         "bus_status_journal.status",
-                                           "bus_report_summary.report"};
+    static const char *const pointers[] = {"bus_error_new.type",        "bus_msg_value.msg",
+                                           "bus_dead_value.dead",       "bus_access_summary.access",
+                                           "bus_job_info.job",          "bus_status_journal.status",
+                                           "bus_report_summary.report", "bus_without_job.without"};
     for (size_t i = 0; kind == TEXT && i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i], name) == 0)
             return true;
