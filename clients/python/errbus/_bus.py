@@ -409,7 +409,7 @@ class Bus:
             )
         except errors.Error as error:
             self._settle(wants, gathered)
-            error.gathered = gathered  # type: ignore[attr-defined]
+            error.gathered = gathered
             raise
         except BaseException:
             lib.bus_wants_free(wants, count)

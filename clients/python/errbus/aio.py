@@ -7,20 +7,24 @@
             slot.commit(train(grads))
 
 No thread waits for a value: the loop polls one descriptor for all awaited slots, and one for each
-subscription.  Calls that do not wait are those of errbus.Bus.  open(), close(), flush(), complete(),
-membership(), barrier() and verdict() have no descriptor, and use the executor of the loop.
+subscription and each tap.  Calls that do not wait are those of errbus.Bus.  open(), close(), stands(),
+flush(), complete(), retract(), membership(), barrier(), verdict() and the calls of Admin have no
+descriptor, and use the executor of the loop.
 """
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type, Union
 
 import errbus
 from errbus import errors
-from errbus._bus import Gathered, Membership, Slots
+from errbus._aio_admin import Admin, Tap, in_executor, readable
+from errbus._bus import Gathered, Membership, Run, Slots
 from errbus._errbus import ffi, lib
 from errbus._sub import Message, Outcome, PartyEnded, value_of
+
+__all__ = ["Admin", "Bus", "Slot", "Subscription", "Tap", "open"]
 
 _Key = Tuple[str, int]
 _ROOM = 64  # of the table of waits, at first
@@ -204,17 +208,7 @@ class Subscription:
                 try:
                     return self._sub._outcome(0)
                 except errors.TimedOut:
-                    await self._readable()
-
-    async def _readable(self) -> None:
-        loop = asyncio.get_running_loop()
-        fd = self._sub.fileno()
-        news = loop.create_future()
-        loop.add_reader(fd, _set, news)
-        try:
-            await news
-        finally:
-            loop.remove_reader(fd)
+                    await readable(self._sub.fileno())
 
     async def recv(self, timeout: Optional[float] = None) -> Message:
         """As errbus.Subscription.recv()."""
@@ -264,6 +258,10 @@ class Subscription:
         """As errbus.Subscription.drain()."""
         self._sub.drain()
 
+    def fileno(self) -> int:
+        """As errbus.Subscription.fileno()."""
+        return self._sub.fileno()
+
     def close(self) -> None:
         """As errbus.Subscription.close()."""
         self._sub.close()
@@ -279,11 +277,6 @@ class Subscription:
         self._sub.__exit__(kind, error, trace)
 
 
-def _set(news: "asyncio.Future[None]") -> None:
-    if not news.done():
-        news.set_result(None)
-
-
 async def _within(call: Any, timeout: Optional[float]) -> Any:
     try:
         return await asyncio.wait_for(call, timeout)
@@ -291,10 +284,6 @@ async def _within(call: Any, timeout: Optional[float]) -> Any:
         if isinstance(error, errors.Error):
             raise
         raise errors.TimedOut(f"no answer within {timeout} s") from None
-
-
-async def _in_executor(call: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, call)
 
 
 class Bus:
@@ -314,6 +303,10 @@ class Bus:
             return value
         finally:
             self._answers.forget(topic, seq, future)
+
+    async def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
+        """As errbus.Bus.stands()."""
+        await in_executor(lambda: self.sync.stands(topic, seq, timeout))
 
     async def gather(
         self,
@@ -335,7 +328,7 @@ class Bus:
                 )
                 if not done:
                     late = errors.TimedOut(f"{len(pending)} of {len(tasks)} slots are not settled")
-                    late.gathered = gathered  # type: ignore[attr-defined]
+                    late.gathered = gathered
                     raise late
                 for task in done:
                     error = task.exception()
@@ -354,9 +347,16 @@ class Bus:
             raise _gather_failed(gathered)
         return gathered
 
-    def slot(self, topic: str, **options: Any) -> Slot:
+    def slot(
+        self,
+        topic: str,
+        deadline: Optional[float] = None,
+        seq: Optional[int] = None,
+        needs: Slots = (),
+        value_bytes_max: int = 0,
+    ) -> Slot:
         """As errbus.Bus.slot()."""
-        slot = self.sync.slot(topic, **options)
+        slot = self.sync.slot(topic, deadline, seq, needs, value_bytes_max)
         slot.__class__ = Slot
         assert isinstance(slot, Slot)
         return slot
@@ -365,13 +365,49 @@ class Bus:
         """As errbus.Bus.publish()."""
         self.sync.publish(topic, value)
 
-    def publish_many(self, topic: str, values: Any) -> None:
+    def publish_many(self, topic: str, values: Iterable[Any]) -> None:
         """As errbus.Bus.publish_many()."""
         self.sync.publish_many(topic, values)
 
-    def subscribe(self, pattern: str, *more: str, **options: Any) -> Subscription:
+    async def retract(
+        self,
+        topic: str,
+        seq: int,
+        error: Optional[BaseException] = None,
+        timeout: Optional[float] = None,
+    ) -> None:
+        """As errbus.Bus.retract()."""
+        await in_executor(lambda: self.sync.retract(topic, seq, error, timeout))
+
+    def refusals(self) -> List[errors.RemoteError]:
+        """As errbus.Bus.refusals()."""
+        return self.sync.refusals()
+
+    def notices(self) -> List[errors.RemoteError]:
+        """As errbus.Bus.notices()."""
+        return self.sync.notices()
+
+    def subscribe(
+        self,
+        pattern: str,
+        *more: str,
+        name: Optional[str] = None,
+        group: Optional[str] = None,
+        from_seq: Union[int, str] = 0,
+        gaps: bool = False,
+        keep: float = 0,
+        credit: int = 0,
+        deliver_max: int = 0,
+        lease: float = 0,
+        pieces: bool = False,
+    ) -> Subscription:
         """As errbus.Bus.subscribe()."""
-        return Subscription(self.sync.subscribe(pattern, *more, **options))
+        return Subscription(
+            self.sync.subscribe(
+                pattern, *more, name=name, group=group, from_seq=from_seq, gaps=gaps, keep=keep,
+                credit=credit, deliver_max=deliver_max, lease=lease, pieces=pieces,
+            )
+        )
 
     async def request(
         self,
@@ -390,14 +426,28 @@ class Bus:
             self.sync._forget_request(seq)
             raise
 
+    def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
+        """As errbus.Bus.ask()."""
+        return self.sync.ask(topic, value, deadline)
+
     def worker(
-        self, pattern: str, group: str = "workers", credit: int = 0, deliver_max: int = 0
+        self,
+        pattern: str,
+        group: str = "workers",
+        threads: int = 1,
+        credit: int = 0,
+        deliver_max: int = 0,
+        lease: float = 0,
     ) -> Callable[[Any], Any]:
-        """Makes a coroutine function a member of a group: a task of the loop calls it."""
+        """As errbus.Bus.worker(), with a coroutine function.  threads: how many tasks of the loop
+        call it."""
 
         def decorate(function: Any) -> Any:
-            sub = self.subscribe(pattern, group=group, credit=credit, deliver_max=deliver_max)
-            self._workers.append(asyncio.ensure_future(_serve(sub, function)))
+            for _ in range(threads):
+                sub = self.subscribe(
+                    pattern, group=group, credit=credit, deliver_max=deliver_max, lease=lease
+                )
+                self._workers.append(asyncio.ensure_future(_serve(sub, function)))
             return function
 
         return decorate
@@ -409,25 +459,23 @@ class Bus:
 
     async def flush(self, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.flush()."""
-        await _in_executor(lambda: self.sync.flush(timeout))
+        await in_executor(lambda: self.sync.flush(timeout))
 
     async def complete(self, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.complete()."""
-        await _in_executor(lambda: self.sync.complete(timeout))
+        await in_executor(lambda: self.sync.complete(timeout))
 
     async def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
         """As errbus.Bus.membership()."""
-        found: Membership = await _in_executor(lambda: self.sync.membership(after, timeout))
-        return found
+        return await in_executor(lambda: self.sync.membership(after, timeout))
 
     async def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.barrier()."""
-        await _in_executor(lambda: self.sync.barrier(epoch, timeout))
+        await in_executor(lambda: self.sync.barrier(epoch, timeout))
 
     async def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
         """As errbus.Bus.verdict()."""
-        found: errors.RemoteError = await _in_executor(lambda: self.sync.verdict(timeout))
-        return found
+        return await in_executor(lambda: self.sync.verdict(timeout))
 
     def fail(self, error: Optional[BaseException] = None) -> None:
         """As errbus.Bus.fail()."""
@@ -442,6 +490,25 @@ class Bus:
         """As errbus.Bus.failure."""
         return self.sync.failure
 
+    def failure_fileno(self) -> int:
+        """As errbus.Bus.failure_fileno()."""
+        return self.sync.failure_fileno()
+
+    @property
+    def durability(self) -> str:
+        """As errbus.Bus.durability."""
+        return self.sync.durability
+
+    @property
+    def run(self) -> Run:
+        """As errbus.Bus.run."""
+        return self.sync.run
+
+    @property
+    def token(self) -> str:
+        """As errbus.Bus.token."""
+        return self.sync.token
+
     def stop(self) -> None:
         """As errbus.Bus.stop()."""
         self.sync.stop()
@@ -451,7 +518,7 @@ class Bus:
         for task in self._workers:
             task.cancel()
         self._answers.close()
-        await _in_executor(lambda: self.sync.close(timeout))
+        await in_executor(lambda: self.sync.close(timeout))
 
     async def __aenter__(self) -> "Bus":
         return self
@@ -460,7 +527,7 @@ class Bus:
         for task in self._workers:
             task.cancel()
         self._answers.close()
-        await _in_executor(lambda: self.sync.__exit__(kind, error, trace))
+        await in_executor(lambda: self.sync.__exit__(kind, error, trace))
 
 
 def _gather_failed(gathered: Gathered) -> errors.GatherFailed:
@@ -509,7 +576,7 @@ class _Opening:
         self._bus: Optional[Bus] = None
 
     async def _open(self) -> Bus:
-        self._bus = Bus(await _in_executor(lambda: errbus.open(self._endpoint, **self._options)))
+        self._bus = Bus(await in_executor(lambda: errbus.open(self._endpoint, **self._options)))
         return self._bus
 
     def __await__(self) -> Any:

@@ -21,6 +21,8 @@ class Error(Exception):
 
     #: the error object of the bus that came along, or None
     error: Optional["RemoteError"] = None
+    #: what had arrived, an errbus.Gathered; of Bus.gather() alone
+    gathered: Any = None
 
 
 class Invalid(Error, ValueError):
@@ -269,8 +271,6 @@ class Local(RemoteError):
 
 class GatherFailed(RemoteError):
     """Too many slots of a gathering failed; causes are their errors."""
-
-    gathered: Any = None  # of Bus.gather(): what arrived
 
 
 class Notice(RemoteError):

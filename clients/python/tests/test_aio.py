@@ -13,11 +13,11 @@ import errbus.aio
 def run(call):
     return asyncio.run(asyncio.wait_for(call, 60))
 
+
 async def until_waiting(bus, count=1):
     """Until so many waits of the loop are asked of the bus."""
     while len(bus._answers._keys) < count:
         await asyncio.sleep(0)
-
 
 
 def test_values_errors_and_subscriptions(broker):
@@ -140,5 +140,36 @@ def test_a_cancelled_task_fails_its_slot_as_cancelled(broker):
                 await task
             with pytest.raises(errbus.Cancelled):
                 await bob.get("bob/model", 0, timeout=5)
+
+    run(main())
+
+
+def test_admin_and_tap_wait_without_stopping_the_loop(broker):
+    async def main():
+        async with errbus.aio.Admin(broker.endpoint) as admin, errbus.aio.Tap(broker.endpoint) as tap:
+            with pytest.raises(errbus.TimedOut):
+                await tap.next(0.01)
+            waiting = asyncio.ensure_future(tap.__anext__())
+            await asyncio.sleep(0)
+            await admin.job_create("pair", min=1, max=1, join_window=0)
+            assert (await admin.job("pair")).state == "gathering"
+            async with errbus.aio.open(broker.endpoint, party="alice") as alice:
+                assert (await waiting).name
+                alice.publish("w", b"x")
+                await alice.stands("alice/w", 0, timeout=20)
+                number = alice.ask("tasks", b"x")
+                await alice.retract(alice.replies, number, ValueError("given up"), timeout=20)
+                with pytest.raises(errbus.RemoteError, match="given up"):
+                    await alice.get(alice.replies, number, timeout=20)
+                assert not alice.refusals() and alice.failure_fileno() >= 0
+                assert alice.run.number == 1 and alice.durability == "memory"
+                rows = await admin.status()
+            assert ("party", "alice") in {(row.kind, row.name) for row in rows}
+            assert (await admin.report("default")).rows == []
+            async for event in tap:
+                if event.name == "party.ended" or event.party == "alice":
+                    break
+        with pytest.raises(errbus.Closed):
+            await admin.status()
 
     run(main())

@@ -67,11 +67,10 @@ def public():
     import errbus.codec
     from errbus import admin
 
-    modules = [(errbus, errbus.__all__), (errbus.codec, errbus.codec.__all__)]
-    for module in errbus.aio, admin:
-        own = [name for name, one in vars(module).items()
-               if getattr(one, "__module__", "") == module.__name__ and not name.startswith("_")]
-        modules.append((module, own))
+    modules = [(one, one.__all__) for one in (errbus, errbus.codec, errbus.aio)]
+    own = [name for name, one in vars(admin).items()
+           if getattr(one, "__module__", "") == admin.__name__ and not name.startswith("_")]
+    modules.append((admin, own))
     for module, names in modules:
         for name in names:
             one = getattr(module, name)
@@ -103,3 +102,36 @@ def test_what_takes_or_gives_a_time_names_its_unit():
         text = one.__doc__
         assert "seconds" in text or re.search(r"[Aa]s (errbus\.|the )?[\w.]+\(\)", text), name
     assert timed > 15
+
+
+def members(one):
+    return {name for name in dir(one) if not name.startswith("_")}
+
+
+def parameters(one):
+    """Names, kinds and defaults; of a function, not of what waits for it."""
+    return [(p.name, p.kind, p.default) for p in inspect.signature(one).parameters.values()]
+
+
+@pytest.mark.parametrize("name", ["Admin", "Bus", "Slot", "Subscription", "Tap"])
+def test_asyncio_has_the_same_names(name):
+    import errbus.aio
+
+    sync, aio = getattr(errbus, name), getattr(errbus.aio, name)
+    attributes = {"party", "job", "sync"}  # that a bus gets when it is made
+    assert members(sync) - members(aio) <= {"replies"} and members(aio) - members(sync) <= attributes
+    for member in members(sync) & members(aio):
+        ours, theirs = getattr(sync, member), getattr(aio, member)
+        assert isinstance(ours, property) == isinstance(theirs, property), member
+        if callable(ours):
+            assert parameters(ours) == parameters(theirs), member
+
+
+def test_asyncio_has_each_class_that_waits():
+    """Those that it lacks have nothing to wait for."""
+    import errbus.aio
+
+    waits = {name for name in errbus.__all__
+             if members(getattr(errbus, name)) & {"get", "recv", "next", "status", "commit"}
+             and not hasattr(getattr(errbus, name), "_fields")}
+    assert waits | {"open"} == set(errbus.aio.__all__)

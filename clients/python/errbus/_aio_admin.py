@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MPL-2.0
+"""Admin and Tap for asyncio; errbus.aio has them."""
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Callable, Generator, Generic, List, Optional, Type, TypeVar
+
+from errbus import admin, errors
+
+_Result = TypeVar("_Result")
+_Sync = TypeVar("_Sync", admin.Admin, admin.Tap)
+_Self = TypeVar("_Self", bound="_Handle[Any]")
+
+
+async def in_executor(call: Callable[[], _Result]) -> _Result:
+    """A call that waits, on a thread of the loop's executor."""
+    return await asyncio.get_running_loop().run_in_executor(None, call)
+
+
+async def readable(fd: int) -> None:
+    """Until the descriptor is readable."""
+    loop = asyncio.get_running_loop()
+    news: "asyncio.Future[None]" = loop.create_future()
+    loop.add_reader(fd, _tell, news)
+    try:
+        await news
+    finally:
+        loop.remove_reader(fd)
+
+
+def _tell(news: "asyncio.Future[None]") -> None:
+    if not news.done():
+        news.set_result(None)
+
+
+class _Handle(Generic[_Sync]):
+    """What is opened by `async with`, or by `await`."""
+
+    sync: _Sync
+    _make: Callable[..., _Sync]
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        self._words, self._options = words, options
+
+    async def _open(self: _Self) -> _Self:
+        self.sync = await in_executor(lambda: type(self)._make(*self._words, **self._options))
+        return self
+
+    def __await__(self: _Self) -> Generator[Any, None, _Self]:
+        return self._open().__await__()
+
+    async def __aenter__(self: _Self) -> _Self:
+        return await self._open()
+
+    async def __aexit__(self, kind: Optional[Type[BaseException]], error: Any, trace: Any) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections.  Twice is once."""
+        await in_executor(self.sync.close)
+
+
+class Admin(_Handle[admin.Admin]):
+    """As errbus.Admin: `async with errbus.aio.Admin() as admin`, or `await errbus.aio.Admin()`.
+
+    sync is that handle.  Each call waits on a thread of the loop's executor."""
+
+    _make = admin.Admin
+
+    async def job_create(self, job: str, **options: Any) -> None:
+        """As errbus.Admin.job_create()."""
+        await in_executor(lambda: self.sync.job_create(job, **options))
+
+    async def job_cancel(self, job: str, why: Optional[str] = None) -> None:
+        """As errbus.Admin.job_cancel()."""
+        await in_executor(lambda: self.sync.job_cancel(job, why))
+
+    async def job_forget(self, job: str) -> None:
+        """As errbus.Admin.job_forget()."""
+        await in_executor(lambda: self.sync.job_forget(job))
+
+    async def job(self, job: str) -> admin.Job:
+        """As errbus.Admin.job()."""
+        return await in_executor(lambda: self.sync.job(job))
+
+    async def status(self, job: str = "") -> List[admin.StatusRow]:
+        """As errbus.Admin.status()."""
+        return await in_executor(lambda: self.sync.status(job))
+
+    async def dead(self, job: str, group: str) -> List[admin.Letter]:
+        """As errbus.Admin.dead()."""
+        return await in_executor(lambda: self.sync.dead(job, group))
+
+    async def dead_show(self, job: str, group: str, number: int) -> admin.Letter:
+        """As errbus.Admin.dead_show()."""
+        return await in_executor(lambda: self.sync.dead_show(job, group, number))
+
+    async def dead_replay(self, job: str, group: str, number: Optional[int] = None) -> int:
+        """As errbus.Admin.dead_replay()."""
+        return await in_executor(lambda: self.sync.dead_replay(job, group, number))
+
+    async def dead_drop(self, job: str, group: str, number: Optional[int] = None) -> int:
+        """As errbus.Admin.dead_drop()."""
+        return await in_executor(lambda: self.sync.dead_drop(job, group, number))
+
+    async def report(self, job: str, wait: bool = False) -> admin.Report:
+        """As errbus.Admin.report()."""
+        return await in_executor(lambda: self.sync.report(job, wait))
+
+    async def attachments(self, job: str, error_id: str) -> List[admin.Attachment]:
+        """As errbus.Admin.attachments()."""
+        return await in_executor(lambda: self.sync.attachments(job, error_id))
+
+    async def attachment(self, job: str, error_id: str, name: str) -> bytes:
+        """As errbus.Admin.attachment()."""
+        return await in_executor(lambda: self.sync.attachment(job, error_id, name))
+
+
+class Tap(_Handle[admin.Tap]):
+    """As errbus.Tap: `async with errbus.aio.Tap() as tap`, `async for event in tap`.
+
+    No thread waits for an event."""
+
+    _make = admin.Tap
+
+    async def next(self, timeout: Optional[float] = None) -> admin.Event:
+        """As errbus.Tap.next()."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self.sync.next(0)
+            except errors.TimedOut:
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    raise
+            try:
+                await asyncio.wait_for(readable(self.sync.fileno()), left)
+            except asyncio.TimeoutError:
+                pass  # look once more
+
+    def fileno(self) -> int:
+        """As errbus.Tap.fileno()."""
+        return self.sync.fileno()
+
+    def __aiter__(self) -> "Tap":
+        return self
+
+    async def __anext__(self) -> admin.Event:
+        try:
+            return await self.next()
+        except (errors.Ended, errors.Closed):
+            raise StopAsyncIteration from None
