@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, List, Tuple
 
 import numpy as np
 
@@ -20,32 +21,33 @@ import errbus
 
 SILOS, NEED, ROUNDS, STEPS, RATE = 4, 3, 8, 40, 0.5
 DATA = Path(__file__).resolve().parents[2] / "fedavg" / "breast_cancer.csv"
+Array = np.ndarray[Any, Any]
 
 
-def load():
+def load() -> Tuple[Array, Array]:
     rows = np.loadtxt(DATA, delimiter=",", skiprows=1)
     return rows[:, :-1], rows[:, -1]
 
 
-def parts():
+def parts() -> Tuple[Array, List[Array]]:
     """The rows of the test, and those of each silo."""
     index = np.arange(len(load()[1]))
     held = index % 5 == 0
     return index[held], [index[~held][i::SILOS] for i in range(SILOS)]
 
 
-def predict(weights, x):
+def predict(weights: Array, x: Array) -> Any:
     return 1 / (1 + np.exp(-np.clip(x @ weights[:-1] + weights[-1], -30, 30)))
 
 
-def train(weights, x, y):
+def train(weights: Array, x: Array, y: Array) -> Array:
     for _ in range(STEPS):
         off = (predict(weights, x) - y) / len(y)
         weights = weights - RATE * np.append(x.T @ off, off.sum())
     return weights
 
 
-def silo(number):
+def silo(number: int) -> None:
     x, y = load()
     mine = parts()[1][number]
     x, y = x[mine], y[mine]
@@ -61,13 +63,13 @@ def silo(number):
         bus.complete()
 
 
-def aggregate(children, kill):
+def aggregate(children: List["subprocess.Popen[bytes]"], kill: int) -> None:
     x, y = load()
     test = parts()[0]
     names = [f"silo{i}" for i in range(SILOS)]
     with errbus.open(party="aggregator") as bus:
         got = bus.gather([(f"{name}/sums", 0) for name in names])
-        total = sum(np.frombuffer(v).reshape(3, -1) for v in got.values.values())
+        total = np.sum([np.frombuffer(v).reshape(3, -1) for v in got.values.values()], axis=0)
         mean = total[0] / total[2]
         deviation = np.sqrt(total[1] / total[2] - mean**2)
         x = (x[test] - mean) / deviation
@@ -87,7 +89,7 @@ def aggregate(children, kill):
         bus.complete()
 
 
-def main():
+def main() -> None:
     if "--silo" in sys.argv:
         silo(int(sys.argv[-1]))
         return
