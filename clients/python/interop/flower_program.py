@@ -41,7 +41,7 @@ class Silo(fl.client.NumPyClient):
 class Strategy(Watched, fl.server.strategy.FedAvg):
     def configure_fit(self, server_round, parameters, client_manager):
         if server_round == 1:
-            client_manager.wait_for(len(SILOS), 60)
+            client_manager.wait_for(len(SILOS), 150)
         return super().configure_fit(server_round, parameters, client_manager)
 
     def aggregate_fit(self, server_round, results, failures):

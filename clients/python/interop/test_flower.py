@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 """Flower with Errbus beside it (examples/flower_errors.py): the server learns why a client failed."""
+import contextlib
 import json
 import os
 import socket
@@ -12,16 +13,23 @@ from broker import Broker
 pytest.importorskip("flwr", reason="flwr is not installed here")
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WHOLE_S = 60
+WHOLE_S = 180  # a loaded machine imports flwr slowly
+
+
+@contextlib.contextmanager
+def reserved():
+    """An address that the system gives to nobody else.  A server of gRPC may listen there: it
+    shares its port with sockets of this user that share theirs."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
 def told():
     """What the server told: a list of rows."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with Broker() as broker:
+    with reserved() as address, Broker() as broker:
         environment = dict(os.environ, ERRBUS_SERVER=broker.endpoint, FLWR_TELEMETRY_ENABLED="0",
                            PYTHONPATH=f"{HERE}/../examples")
         programs = [
