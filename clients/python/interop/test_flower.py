@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MPL-2.0
 """Flower with Errbus beside it (examples/flower_errors.py): the server learns why a client failed."""
-import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -16,20 +16,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 WHOLE_S = 180  # a loaded machine imports flwr slowly
 
 
-@contextlib.contextmanager
-def reserved():
-    """An address that the system gives to nobody else.  A server of gRPC may listen there: it
-    shares its port with sockets of this user that share theirs."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        held.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{held.getsockname()[1]}"
+def free_address():
+    """An address that is free, with a port that the system gives to nobody who asks for any.
+    Flower wants to be the only one who has a socket there, so the test holds none."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        first_given = int(file.read().split()[0])
+    while True:
+        address = ("127.0.0.1", random.randrange(first_given // 2, first_given))
+        with socket.socket() as tried:
+            try:
+                tried.bind(address)
+                return f"{address[0]}:{address[1]}"
+            except OSError:
+                pass  # somebody has it
 
 
 @pytest.fixture(scope="module")
 def told():
     """What the server told: a list of rows."""
-    with reserved() as address, Broker() as broker:
+    address = free_address()
+    with Broker() as broker:
         environment = dict(os.environ, ERRBUS_SERVER=broker.endpoint, FLWR_TELEMETRY_ENABLED="0",
                            PYTHONPATH=f"{HERE}/../examples")
         programs = [
