@@ -455,7 +455,11 @@ static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
         case EFFECT_SEND_MSG:
         case EFFECT_SEND_FRAME:
         case EFFECT_SEND_TASK: return false;
-        default: break;
+        case EFFECT_RETAIN:
+        case EFFECT_RELEASE:
+        case EFFECT_DROP:
+        case EFFECT_LOG:
+        case EFFECT_FACT: break; /* they tell the peer nothing */
         }
     }
     return true;

@@ -332,8 +332,10 @@ static bool wants_checkpoint(const struct persistence *persistence, const struct
     switch (persistence->news.state) {
     case JOURNAL_IS_WELL: return is_checkpoint_due(persistence);
     case JOURNAL_IS_FULL: return would_make_room(persistence, port);
-    default: return false;
+    case JOURNAL_IS_REFUSED:
+    case JOURNAL_IS_FAILED: break;
     }
+    return false;
 }
 
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port)

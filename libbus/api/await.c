@@ -60,8 +60,18 @@ static enum bus_err say(struct bus *bus, enum bus_err err, const char *topic,
     case BUS_EFULL:
         return error_say(reterr, err, ERROR_TYPE_FULL,
                          "this bus awaits %d slots already, which is the limit", LIMIT_AWAITS);
-    default: return api_say_over(bus, err, reterr);
+    case BUS_ETOOBIG:
+    case BUS_EPROTO:
+    case BUS_ELOST:
+    case BUS_EOVERRUN:
+    case BUS_EFAILED:
+    case BUS_ESETTLED:
+    case BUS_EFENCED:
+    case BUS_EDENIED:
+    case BUS_ECLOSED:
+    case BUS_EENDED: break;
     }
+    return api_say_over(bus, err, reterr);
 }
 
 static enum bus_err say_beyond(uint64_t seq, struct bus_error **reterr)

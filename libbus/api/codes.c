@@ -37,7 +37,7 @@ const char *bus_strerror(enum bus_err err)
 {
     switch (err) {
     case BUS_OK: return "success";
-#define CODE(upper, number, what)                                                                  \
+#define CODE(upper, number, type, what)                                                            \
     case BUS_##upper:                                                                              \
         return what;
 #include "schemas/errors.def"

@@ -4,6 +4,7 @@
 
 #include "libbus/api/error.h"
 #include "libbus/api/model.h"
+#include "libbus/base/must.h"
 #include "libbus/base/utf8.h"
 
 #include <bus/access.h>
@@ -340,11 +341,20 @@ static void describe_keys(const struct endpoints *endpoints, unsigned at, char *
                        "one, which errbusd prints when it starts",
                        endpoint, theirs);
         break;
-    default:
+    case ENDPOINT_KEY_FOREIGN:
         (void)snprintf(text, room,
                        "%s: what listens there does not speak ZeroMQ: is it another service, or a "
                        "wrong port?",
                        endpoint);
+        break;
+    case ENDPOINT_UNTRIED:
+    case ENDPOINT_SILENT:
+    case ENDPOINT_CLOSED:
+    case ENDPOINT_REFUSED:
+    case ENDPOINT_UNRESOLVED:
+    case ENDPOINT_FOREIGN:
+    case ENDPOINT_SPOKE:
+    case ENDPOINT_UNFIT: must(false); /* describe_one() has the words of these */
     }
 }
 

@@ -349,16 +349,14 @@ enum bus_err error_say(struct bus_error **reterr, enum bus_err err, const char *
 static const char *type_of(enum bus_err err)
 {
     switch (err) {
-    case BUS_EFULL: return ERROR_TYPE_FULL;
-    case BUS_ETOOBIG: return ERROR_TYPE_TOO_BIG;
-    case BUS_EPROTO: return ERROR_TYPE_PROTOCOL;
-    case BUS_ELOST: return ERROR_TYPE_BROKER_LOST;
-    case BUS_ESETTLED: return ERROR_TYPE_TOO_LATE;
-    case BUS_EFENCED: return ERROR_TYPE_FENCED;
-    case BUS_EDENIED: return ERROR_TYPE_NOT_AUTHORISED;
-    case BUS_EENDED: return ERROR_TYPE_COMPLETED;
-    default: return ERROR_TYPE_ARGUMENT;
+    case BUS_OK: break;
+#define CODE(upper, number, type, what)                                                            \
+    case BUS_##upper:                                                                              \
+        return ERROR_TYPE_##type;
+#include "schemas/errors.def"
+#undef CODE
     }
+    return ERROR_TYPE_ARGUMENT;
 }
 
 enum bus_err error_say_code(enum bus_err err, const char *call)
@@ -371,8 +369,18 @@ enum bus_err error_say_code(enum bus_err err, const char *call)
     case BUS_EINVAL:
         return error_say(NULL, err, ERROR_TYPE_ARGUMENT,
                          "%s(): an argument is NULL or not allowed: see bus.h", call);
-    default: return error_say(NULL, err, type_of(err), "%s(): %s", call, bus_strerror(err));
+    case BUS_EFULL:
+    case BUS_ETOOBIG:
+    case BUS_EPROTO:
+    case BUS_ELOST:
+    case BUS_EOVERRUN:
+    case BUS_EFAILED:
+    case BUS_ESETTLED:
+    case BUS_EFENCED:
+    case BUS_EDENIED:
+    case BUS_EENDED: break;
     }
+    return error_say(NULL, err, type_of(err), "%s(): %s", call, bus_strerror(err));
 }
 
 struct bus_error *error_new(const char *type, const char *format, ...)

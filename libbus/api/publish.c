@@ -100,8 +100,15 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
         return error_say(reterr, err, ERROR_TYPE_COMPLETED,
                          "%s has completed, and writes nothing more", bus->party);
     case BUS_EFAILED: return say_wait_over(bus, reterr);
-    default: return api_say_over(bus, err, reterr);
+    case BUS_ETIMEDOUT:
+    case BUS_EPROTO:
+    case BUS_ELOST:
+    case BUS_EOVERRUN:
+    case BUS_ESETTLED:
+    case BUS_EFENCED:
+    case BUS_ECLOSED: break;
     }
+    return api_say_over(bus, err, reterr);
 }
 
 /* FNV-1a; names are short. */

@@ -100,17 +100,11 @@ static enum bus_err say_not_reserved(struct bus *bus, enum bus_err err, const ch
                                      const struct bus_slot *slot, struct bus_error **reterr)
 {
     char whole[LIMIT_NAME_BYTES + 1];
-    switch (err) {
-    case BUS_EINVAL:
-        if (publish_whole_name(bus, topic, whole) == BUS_OK)
-            return error_say(reterr, err, ERROR_TYPE_CYCLE,
-                             "a slot of '%s' may only need slots that were promised before it",
-                             topic);
-        break;
-    case BUS_ESETTLED:
+    if (err == BUS_ESETTLED)
         return say_reserved_before(bus, slot->topic, (uint64_t)options->seq, topic, reterr);
-    default: break;
-    }
+    if (err == BUS_EINVAL && publish_whole_name(bus, topic, whole) == BUS_OK)
+        return error_say(reterr, err, ERROR_TYPE_CYCLE,
+                         "a slot of '%s' may only need slots that were promised before it", topic);
     return publish_say(bus, err, topic, options->value_bytes_max, reterr);
 }
 

@@ -182,8 +182,18 @@ static enum bus_err say_not_subscribed(struct bus *bus, enum bus_err err)
     case BUS_EINVAL:
         return error_say(NULL, err, ERROR_TYPE_ARGUMENT,
                          "only a member of a group can drain, and a member has one pattern");
-    default: return api_say_over(bus, err, NULL);
+    case BUS_ETIMEDOUT:
+    case BUS_ETOOBIG:
+    case BUS_EPROTO:
+    case BUS_ELOST:
+    case BUS_EOVERRUN:
+    case BUS_EFAILED:
+    case BUS_ESETTLED:
+    case BUS_EFENCED:
+    case BUS_ECLOSED:
+    case BUS_EENDED: break;
     }
+    return api_say_over(bus, err, NULL);
 }
 
 /* Lock held. */

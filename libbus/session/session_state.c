@@ -19,8 +19,12 @@ enum session_state session_state(const struct session *session)
     switch (session->phase) {
     case PHASE_ATTACH: return SESSION_GREETED;
     case PHASE_UP: return SESSION_UP;
-    default: return SESSION_CONNECTING;
+    case PHASE_WAIT:
+    case PHASE_GREET:
+    case PHASE_OVER:
+    case PHASE_COUNT: break;
     }
+    return SESSION_CONNECTING;
 }
 
 uint64_t session_value_bytes_max(const struct session *session)

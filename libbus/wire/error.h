@@ -32,7 +32,7 @@ enum error_kind {
 #undef TYPE
 enum wire_code {
     CODE_OK = 0,
-#define CODE(upper, number, what) CODE_##upper = number,
+#define CODE(upper, number, type, what) CODE_##upper = number,
 #include "schemas/errors.def"
 #undef CODE
 };

@@ -220,7 +220,7 @@ plant broker/io/switch.c 'int a(int b)
     default: return 3;
     }
 }'
-finds '^broker/io/switch.c:11: a switch over messages has a default' switches
+finds '^broker/io/switch.c:11: a switch over named things has a default' switches
 plant libbus/session/switch.c 'int a(int b)
 {
     switch (b) {
@@ -228,7 +228,23 @@ plant libbus/session/switch.c 'int a(int b)
     default: return 3;
     }
 }'
-finds '^libbus/session/switch.c:7: a switch over messages has a default' switches
+finds '^libbus/session/switch.c:7: a switch over named things has a default' switches
+plant libbus/api/switch.c 'int a(int b)
+{
+    switch (b) {
+    case BUS_EFULL: return 2;
+    default: return 3;
+    }
+}'
+finds '^libbus/api/switch.c:7: a switch over named things has a default' switches
+plant broker/io/switch.c 'int a(int b)
+{
+    switch (b) {
+    case EFFECT_DROP: return 2;
+    default: return 3;
+    }
+}'
+finds '^broker/io/switch.c:7: a switch over named things has a default' switches
 
 # ---- tests ------------------------------------------------------------------------------------------
 plant tests/unit/none_test.c 'static int a;'

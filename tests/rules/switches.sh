@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 # usage: switches.sh ROOT
-# In the broker and the library no switch over messages has a default: a new message must not be
-# decided by one. Such a switch has a case for each message of one direction, or asks msg_kind().
+# In the broker and the library no switch over messages, facts, codes, effects, states or kinds of
+# ours has a default: a new one must not be decided by it. Such a switch has a case for each (of
+# messages: for each of one direction), or asks the table.
 set -eu
 # shellcheck source=tests/rules/files.sh
 . "$(dirname "$0")/files.sh"

@@ -151,7 +151,7 @@ const char *trace_code(unsigned code)
 {
     switch (code) {
     case CODE_OK: return "OK";
-#define CODE(upper, number, what)                                                                  \
+#define CODE(upper, number, type, what)                                                            \
     case CODE_##upper:                                                                             \
         return #upper;
 #include "schemas/errors.def"

@@ -531,7 +531,7 @@ static void finish(struct core *core, struct task *task, const struct parked *op
     failure_unref(core, failure);
 }
 
-enum { DONE = 0, GIVEN_BACK = 1, REJECTED = 2, HAS_FAILED = 3 }; /* TASK.how */
+enum how { DONE = 0, GIVEN_BACK = 1, REJECTED = 2, HAS_FAILED = 3 }; /* TASK.how, at most 3 */
 
 void group_settle(struct core *core, struct session *session, const struct parked *op)
 {
@@ -543,7 +543,7 @@ void group_settle(struct core *core, struct session *session, const struct parke
     if (task == NULL || task->holder != member || task->delivery != op->delivery)
         return; /* said twice; or its lease is over, as it was told */
     (void)task_request(core, task, &is_request);
-    switch (op->how) {
+    switch ((enum how)op->how) {
     case DONE: finish(core, task, op); break;
     case GIVEN_BACK: give_back(core, task, op->failure, 0, false); break;
     case REJECTED: give_back(core, task, op->failure, op->retry_after_ms, false); break;
@@ -553,7 +553,6 @@ void group_settle(struct core *core, struct session *session, const struct parke
         else
             give_back(core, task, op->failure, -1, false);
         break;
-    default: break; /* messages.def lets no other through */
     }
 }
 

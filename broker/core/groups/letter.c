@@ -313,7 +313,7 @@ static void do_letters(struct core *core, struct session *session, const struct 
         end(core, session, asked, CODE_OK, "", count);
 }
 
-enum { HOW_LIST = 0, HOW_SHOW = 1, HOW_REPLAY = 2, HOW_DROP = 3 }; /* DEAD.how */
+enum how { HOW_LIST = 0, HOW_SHOW = 1, HOW_REPLAY = 2, HOW_DROP = 3 }; /* DEAD.how, at most 3 */
 
 void letter_message(struct core *core, struct session *session, const struct msg_dead *msg)
 {
@@ -331,11 +331,10 @@ void letter_message(struct core *core, struct session *session, const struct msg
         end(core, session, msg, CODE_EINVAL, core->why_held.data, 0);
         return;
     }
-    switch (msg->how) {
+    switch ((enum how)msg->how) {
     case HOW_LIST: list_letters(core, session, msg, group); break;
     case HOW_SHOW: show_letter(core, session, msg, group); break;
     case HOW_REPLAY: do_letters(core, session, msg, group, false); break;
     case HOW_DROP: do_letters(core, session, msg, group, true); break;
-    default: break; /* messages.def lets no other through */
     }
 }

@@ -52,8 +52,13 @@ static const char *event_name(enum party_event event)
     case PARTY_LEAVES: return EVENT_PARTY_LEFT;
     case PARTY_COMPLETES: return EVENT_PARTY_COMPLETED;
     case PARTY_IS_TERMINATED: return EVENT_PARTY_TERMINATED;
-    default: return EVENT_PARTY_FAILED;
+    case PARTY_SAYS_FAILED:
+    case PARTY_FAILS: return EVENT_PARTY_FAILED;
+    case PARTY_STARTS:
+    case PARTY_EVENT_COUNT: break;
     }
+    must(false); /* no end */
+    return "";
 }
 
 static void mark_end(struct core *core, struct topic *topic)

@@ -385,7 +385,11 @@ static void write_range(struct core *core, struct session *session, const struct
     case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, range); break;
     case FRAME_CHUNK: write_chunk(core, session, topic, range, payload); break;
     case FRAME_COMMIT: write_commit(core, session, topic, range, payload); break;
-    default: must(false); /* batch_complaint() let it through */
+    case FRAME_ERROR:
+    case FRAME_TOPIC:
+    case FRAME_GAP:
+    case FRAME_END:
+    case FRAME_KIND_COUNT: must(false); /* batch_complaint() refuses them */
     }
     if (range->reply_to != FRAME_NO_REPLY && range->kind != FRAME_COMMIT &&
         range->kind != FRAME_CHUNK)

@@ -19,8 +19,20 @@ static const char *verb_of(enum wait_kind kind)
     case WAIT_BARRIER: return " is at the barrier";
     case WAIT_CREDIT: return " has no credit to write ";
     case WAIT_READ: return " reads ";
-    default: return " awaits ";
+    case WAIT_SLOT:
+    case WAIT_UNPROMISED:
+    case WAIT_REPLY:
+    case WAIT_GROUP:
+    case WAIT_UNSERVED: return " awaits ";
+    case WAIT_BUSY:
+    case WAIT_MISSING:
+    case WAIT_ROOM:
+    case WAIT_GATHER:
+    case WAIT_OWED:
+    case WAIT_NEEDED:
+    case WAIT_MEMBERS: break; /* no party waits so in a cycle */
     }
+    return " waits for ";
 }
 
 static struct failure *make_cause(struct core *core, const struct cycle *cycle,
@@ -109,7 +121,18 @@ struct failure *end_wait(struct core *core, const struct cycle *cycle, const cha
     case WAIT_BARRIER: barrier_fail(core, session, failure); break;
     case WAIT_CREDIT: tell_client(core, session, WAIT_OVER_ROOM, failure); break;
     case WAIT_READ: tell_client(core, session, WAIT_OVER_READS, failure); break;
-    default: await_fail(core, session, edge->topic, edge->seq, failure); break;
+    case WAIT_SLOT:
+    case WAIT_UNPROMISED:
+    case WAIT_REPLY:
+    case WAIT_GROUP:
+    case WAIT_UNSERVED: await_fail(core, session, edge->topic, edge->seq, failure); break;
+    case WAIT_BUSY:
+    case WAIT_MISSING:
+    case WAIT_ROOM:
+    case WAIT_GATHER:
+    case WAIT_OWED:
+    case WAIT_NEEDED:
+    case WAIT_MEMBERS: break; /* no party waits so in a cycle */
     }
     return failure;
 }
