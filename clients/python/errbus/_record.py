@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""@errbus.record: what ends main() is left where a launcher looks for it."""
+"""@errbus.record: writes the exception that ends main() to the file in which a launcher looks."""
 from __future__ import annotations
 
 import functools
@@ -40,7 +40,7 @@ def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
             with open(one, "x", encoding="utf-8") as file:
                 file.write(text)
         except OSError:
-            pass  # it is there, or cannot be written; the exception goes on in any case
+            pass  # the file exists, or cannot be written; the exception goes on in any case
 
 
 def record(main: _Main) -> _Main:

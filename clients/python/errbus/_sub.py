@@ -127,7 +127,7 @@ class Message:
             msg = self._box.pop()
         except IndexError:
             raise errors.Settled(f"{self.topic}#{self.seq} is settled already") from None
-        ffi.gc(msg, None)  # the call that follows takes it over
+        ffi.gc(msg, None)  # the call below takes the error over
         return ffi.new("struct bus_msg **", msg)
 
     def ack(self) -> None:
@@ -309,7 +309,7 @@ class Subscription:
     def _end(self, end: Any) -> None:
         if self._is_closing:
             return
-        self._is_closing = True  # who waits sees it within a slice
+        self._is_closing = True  # a waiting call sees it after its slice
         with self._lock:
             given, self._given = self._given, None
             if given is not None and not given.is_settled:

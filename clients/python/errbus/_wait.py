@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Waiting so that Ctrl-C works: in slices, between which Python runs its signal handlers.
+"""Waits in slices.  Python runs its signal handlers between two slices, so Ctrl-C works.
 
-A wait of the library goes on where it was after BUS_ETIMEDOUT, so slices lose nothing.
+After BUS_ETIMEDOUT a call of the library can be repeated and loses nothing.
 """
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from errbus.errors import Invalid
 
 __all__ = ["NUMPY", "Pickle", "arrays"]
 
-_HEAD = struct.Struct("<8sQ")  # a magic, and the bytes of the header behind it
-_ALIGN = 64  # of each buffer in the value
-_KINDS = "biufcmMSU"  # of arrays that are bytes and nothing else
+_HEAD = struct.Struct("<8sQ")  # magic number, and the length of the header that follows
+_ALIGN = 64  # alignment of each buffer in the value
+_KINDS = "biufcmMSU"  # kinds of arrays whose elements are plain bytes
 _DEEP = 64
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -92,7 +92,7 @@ class _Arrays:
             raise error if isinstance(error, Invalid) else Invalid(f"the header is broken: {error}")
 
     def _told(self, value: Any, buffers: List[memoryview], at: List[int], deep: int) -> Any:
-        """A value as JSON: a list is one of a kind and what it has."""
+        """A value as JSON.  A list stands for a container: its kind, then its content."""
         if deep > _DEEP:
             raise Invalid(f"a value is at most {_DEEP} levels deep")
         if isinstance(value, _PLAIN):
@@ -187,7 +187,7 @@ class Pickle:
             return _Unpickler(self.allow, header[8 * (count + 1) :], buffers).load()
         except Invalid:
             raise
-        except Exception as error:  # whatever a broken pickle leads to
+        except Exception as error:  # a broken pickle may raise anything
             raise Invalid(f"this is no pickle that is allowed: {error}") from error
 
 

@@ -35,7 +35,7 @@ import errbus
 import errbus.aio
 
 _HIDDEN = "rayfed.task_failed"  # the type of an error of which RayFed tells nothing else
-_LOOK_S = 0.2  # between two looks whether the run before is over
+_LOOK_S = 0.2  # between two attempts to begin a run
 _PING = "ping"  # the ids of RayFed's question whether a party is there
 _Found = TypeVar("_Found")
 
@@ -66,7 +66,7 @@ fed.cleanup.FedRemoteError = _with_trace
 
 
 def _was_started_again() -> bool:
-    with warnings.catch_warnings():  # Ray warns of what it calls itself here
+    with warnings.catch_warnings():  # in this call Ray warns of its own code
         warnings.simplefilter("ignore")
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
@@ -83,7 +83,7 @@ class _Link:
 
     async def bus(self) -> errbus.aio.Bus:
         if self._lock is None:
-            self._lock = asyncio.Lock()  # of the loop of the actor
+            self._lock = asyncio.Lock()  # for the loop in which the actor runs
         async with self._lock:
             if self._bus is None:
                 self._bus = await self._join()
@@ -103,7 +103,7 @@ class _Link:
                 return bus
             await bus.close()  # it ended well: as_found begins the next run once this one is over
             await asyncio.sleep(_LOOK_S)
-        return await self._open("next")  # which names the parties that did not end yet
+        return await self._open("next")  # the message names the parties that did not end yet
 
     async def _open(self, rule: str) -> errbus.aio.Bus:
         bus: errbus.aio.Bus = await errbus.aio.open(
@@ -220,7 +220,7 @@ class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
             with bus.slot("ready", seq=0) as slot:
                 slot.commit(b"")
         except errbus.Settled:
-            pass  # it is said
+            pass  # it was settled before
 
     async def get_data(self, src_party: str, upstream_seq_id: Any, curr_seq_id: Any) -> Any:
         edge = _edge(src_party, self._party, upstream_seq_id, curr_seq_id)

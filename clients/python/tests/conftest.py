@@ -12,7 +12,7 @@ import errbus
 
 
 def until(is_so, within=20):
-    """Until is_so(): for what happens by itself, and nothing wakes this thread for."""
+    """Waits until is_so() is true, for things that wake no thread when they happen."""
     end = time.monotonic() + within
     while not is_so():
         assert time.monotonic() < end, "it did not become so"
@@ -38,7 +38,7 @@ class Broker:
         return bus
 
     def program(self, text, party="child", **options):
-        """Starts a Python program: errbus is imported, and it is this party."""
+        """Starts a Python program with errbus imported, as this party."""
         environment = dict(os.environ, ERRBUS_SERVER=self.endpoint, ERRBUS_PARTY=party)
         return subprocess.Popen(
             [sys.executable, "-c", "import errbus, os, sys, time\n" + textwrap.dedent(text)],

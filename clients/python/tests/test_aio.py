@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""errbus.aio: the same for asyncio, and no thread for each wait."""
+"""errbus.aio: the package for asyncio, in which a wait needs no thread of its own."""
 import asyncio
 import threading
 import time
@@ -15,7 +15,7 @@ def run(call):
 
 
 async def until_waiting(bus, count=1):
-    """Until so many waits of the loop are asked of the bus."""
+    """Waits until the loop has asked the bus for so many waits."""
     while len(bus._answers._keys) < count:
         await asyncio.sleep(0)
 
@@ -60,7 +60,7 @@ def test_values_errors_and_subscriptions(broker):
 
             @bob.worker("alice/tasks", group="team")
             async def echo(task):
-                await asyncio.sleep(0)  # another coroutine may run meanwhile
+                await asyncio.sleep(0)  # another coroutine can run while this one waits
                 return bytes(task) + b"!"
 
             reply = await asyncio.get_running_loop().run_in_executor(
@@ -106,7 +106,7 @@ def test_a_cancelled_wait_leaves_nothing_that_wakes_the_loop(broker):
             alice.publish("w", b"x")
             alice.flush(5)
             start = time.process_time()
-            await asyncio.sleep(0.3)  # time in which a loop that spins would burn as much
+            await asyncio.sleep(0.3)  # a loop that never sleeps would use as much processor time
             assert time.process_time() - start < 0.2, "it does not spin"
             alice.publish("other", b"y")
             assert bytes(await other) == b"y"

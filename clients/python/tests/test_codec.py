@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Codecs: what is encoded comes back, and what others made up runs no code."""
+"""Codecs: an encoded value decodes to itself, and foreign bytes run no code."""
 import collections
 import os
 import pickle
@@ -88,7 +88,7 @@ def test_a_value_that_breaks_off_raises_invalid_and_nothing_else(coder):
 
 
 def test_a_broken_value_of_arrays_raises_invalid_and_nothing_else():
-    """Not so for Pickle: a broken pickle may ask for much memory."""
+    """This does not hold for Pickle: a broken pickle may ask for much memory."""
     value = codec.arrays.encode({"w": np.arange(100), "t": [1, b"x", ("y", None)]})
     chance = random.Random(7)
     for _ in range(3000):

@@ -49,7 +49,7 @@ def raised(call, *words):
 
 
 def chain(error):
-    """As a traceback prints it, without the frames that raised it here."""
+    """The error as a traceback prints it, without the frames of this process."""
     return "".join(traceback.format_exception(type(error), error, None))
 
 
@@ -73,7 +73,7 @@ def test_an_error_pickles_with_its_causes(broker, protocol):
     assert str(copy.deepcopy(error)) == str(error)
 
 
-# ---- a scenario for each kind: it returns the error where a value was due -------------------------
+# ---- a scenario for each kind: it returns the error that came instead of a value -----------------
 
 
 def fails_with(broker, exception):

@@ -11,9 +11,9 @@ import pytest
 import errbus
 
 SOON_S = 0.2
-TRIES = 20  # a loaded machine may be late, but not each time
+TRIES = 20  # on a loaded machine some attempts are late, but not all
 
-# The main thread waits again and again; a second thread says when it waits inside of the package.
+# The main thread waits again and again.  A second thread finds out when it waits in the package.
 WAITING = """
 import threading, errbus.aio, asyncio
 main = threading.get_ident()
@@ -48,7 +48,7 @@ WAITS = ["bus.get('zoe/w', 0)", "bus.stands('zoe/w', 0)", "bus.gather([('zoe/w',
          "next(sub)", "sub.recv(60)", "next(sub.outcomes())", "bus.request('tasks', b'')",
          "bus.verdict()", "pair[0].membership(epoch)", "pair[0].barrier(epoch)", "tap.next()",
          "errbus.open('tcp://127.0.0.1:9', party='late', timeout=60)"]
-# Waits for a broker that does not answer.
+# The program waits for a broker that does not answer.
 SILENT = ["(bus.publish('w', b''), bus.flush())", "(bus.publish('w', b''), bus.complete())",
           "admin.status()", "admin.job('train')",
           "errbus.Admin(timeout=60)"]
@@ -78,7 +78,7 @@ def test_ctrl_c_ends_a_wait_within_200_ms(broker, wait):
 
 
 def until_in(names, threads, within=20):
-    """Until each of the threads is inside a function of one of these names."""
+    """Waits until each of the threads is in a function with one of these names."""
     def is_in(frame):
         while frame is not None:
             if frame.f_code.co_name in names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Ends: of interpreters with things in flight, of forked children; and memory that stays flat."""
+"""Interpreters that end with values under way, forked children that end, memory that stays flat."""
 import gc
 import os
 import resource

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""The package itself: its declarations are the headers', its types are complete."""
+"""The package itself: it declares what the headers declare, and each public name has a type."""
 import inspect
 import os
 import re
@@ -87,7 +87,7 @@ def test_each_public_name_is_documented():
         if not callable(one) and not isinstance(one, property) or name == "errbus.Outcome":
             continue  # a constant
         count += 1
-        fields = f"{getattr(one, '__name__', '')}("  # what a NamedTuple has without a text
+        fields = f"{getattr(one, '__name__', '')}("  # Python's own text of a NamedTuple
         if not one.__doc__ or one.__doc__.startswith(fields):
             lacking.append(name)
     assert not lacking and count > 140

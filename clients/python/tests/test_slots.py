@@ -75,7 +75,7 @@ def test_errors_pickle_and_buses_do_not(broker):
     assert type(again) is errbus.Application and str(again) == str(caught.value)
     assert again.root is again and again.remote_traceback == caught.value.remote_traceback
     slot = bob.slot("model")
-    slot.fail(again)  # without the object of the bus it is told anew
+    slot.fail(again)  # it has no object of the bus any more, and is written anew
     with pytest.raises(errbus.Application, match="disk"):
         alice.get("bob/model", 0, 5)
     with pytest.raises(TypeError, match="does not pickle"):

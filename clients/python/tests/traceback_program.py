@@ -33,7 +33,7 @@ def main():
         try:
             work(bus)
         except (ValueError, errbus.Application):
-            pass  # the others are told of it
+            pass  # the broker tells the other parties
     carol.get("bob/model", 0, 20)
 
 
