@@ -5,7 +5,8 @@ The declarations are the headers' own: they are read from bus/*.h of the library
 is linked with.  So the two cannot differ, and the C compiler checks them once more.
 
 The headers and the library are those of pkg-config, unless ERRBUS_INCLUDE and ERRBUS_LIB name
-their folders, as the build of Errbus itself does.
+their folders, as the build of Errbus itself does.  The extension looks for the library where it was
+linked with it; ERRBUS_RUNPATH names another folder, or none.
 """
 import os
 import re
@@ -145,6 +146,11 @@ def library_dir() -> str:
     return os.environ.get("ERRBUS_LIB") or pkg_config("--variable=libdir")[0]
 
 
+def run_path() -> List[str]:
+    named = os.environ.get("ERRBUS_RUNPATH", library_dir())
+    return [named] if named else []
+
+
 def header(name: str) -> str:
     with open(os.path.join(include_dir(), "bus", name), encoding="utf-8") as file:
         return file.read()
@@ -174,7 +180,7 @@ ffi.set_source(
     include_dirs=[include_dir()],
     library_dirs=[library_dir()],
     libraries=["bus"],
-    runtime_library_dirs=[library_dir()],
+    runtime_library_dirs=run_path(),
     extra_compile_args=["-std=c11", "-D_GNU_SOURCE"],
     py_limited_api=True,
 )

@@ -135,3 +135,12 @@ def test_asyncio_has_each_class_that_waits():
              if members(getattr(errbus, name)) & {"get", "recv", "next", "status", "commit"}
              and not hasattr(getattr(errbus, name), "_fields")}
     assert waits | {"open"} == set(errbus.aio.__all__)
+
+
+def test_a_registry_can_show_the_readme():
+    """It shows README.md without the files beside it: no link may lead to one."""
+    with open(f"{SOURCE}/clients/python/README.md") as file:
+        text = file.read()
+    links = re.findall(r"\]\(([^)]*)\)|^\[[^]]+\]: *(\S+)|(?:src|href)=[\"']([^\"']*)", text, re.M)
+    assert all("".join(link).startswith("https://") for link in links), links
+    assert text.startswith("# ") and len(re.findall(r"^```", text, re.M)) % 2 == 0
