@@ -372,12 +372,13 @@ static bool put_piece(struct core_port *port, const struct effect *effect,
     return true;
 }
 
-/* The one message that goes to clients on the data channel; its head names no subscription. */
-static void piece_out(struct core_port *port, const struct effect *effect,
-                      struct core_port_out *out)
+/* A message to a courier on the data channel; its head names no subscription. */
+static void courier_out(struct core_port *port, const struct effect *effect,
+                        struct core_port_out *out)
 {
     struct msg *msg = &port->effects.msgs[effect->index];
-    port->is_broken = !put_piece(port, effect, &msg->as.fetched_piece);
+    port->is_broken =
+        msg->type == MSG_FETCHED_PIECE && !put_piece(port, effect, &msg->as.fetched_piece);
     if (port->is_broken)
         return;
     out->kind = CORE_PORT_DATA;
@@ -485,6 +486,12 @@ static bool is_accepted(const struct core_port *port, const struct effect *effec
            port->effects.msgs[effect->index].type == MSG_ACCEPTED;
 }
 
+static bool is_for_data(const struct core_port *port, const struct effect *effect)
+{
+    const struct msg *msg = &port->effects.msgs[effect->index];
+    return msg_kind((unsigned)msg->type)->lane == MSG_LANE_DATA;
+}
+
 static void pass_over(struct core_port *port)
 {
     if (port->late_count == 0)
@@ -516,8 +523,8 @@ bool core_port_out(struct core_port *port, struct core_port_out *out)
                 pass_over(port);
                 break;
             }
-            if (port->effects.msgs[effect->index].type == MSG_FETCHED_PIECE)
-                piece_out(port, effect, out);
+            if (is_for_data(port, effect))
+                courier_out(port, effect, out);
             else
                 control_out(port, effect, out);
             port->at = port->is_broken ? port->effects.count : port->at + 1;

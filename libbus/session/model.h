@@ -165,6 +165,12 @@ struct session_courier {
         struct span pieces[SESSION_FETCHED_MAX];   /* in them */
         uint32_t at, count;
     } fetch;
+    struct {
+        bool is_on;  /* not answered */
+        bool is_due; /* DATA_PING is to be said */
+        uint64_t request;
+        struct msg_data_pong pong; /* the answer */
+    } ping;
 };
 
 struct session_verdict {

@@ -232,11 +232,64 @@ void courier_done_in(struct session *session, const struct msg_job_done *done)
     finish_fetch(session, (enum wire_code)done->code);
 }
 
+/* ---- pings ----------------------------------------------------------------------------------- */
+
+void session_ping_data(struct session *session)
+{
+    session->courier.ping.is_on = true;
+    session->courier.ping.is_due = true;
+}
+
+struct buffer *courier_ping_part(struct session *session)
+{
+    struct session_courier *courier = &session->courier;
+    struct msg msg = {.type = MSG_DATA_PING,
+                      .as.data_ping = {.request = courier->ping.request + 1}};
+    size_t written = 0;
+    struct buffer *part =
+        courier->ping.is_due ? spares_take(&session->spares, PIECE_SLACK_BYTES) : NULL;
+    if (part == NULL)
+        return NULL;
+    must(msg_encode(&msg, part->data, part->room, &written) == WIRE_OK);
+    part->bytes = written;
+    courier->ping.request += 1;
+    courier->ping.is_due = false;
+    return part;
+}
+
+static void pong_in(struct session *session, const struct msg_data_pong *pong)
+{
+    struct session_courier *courier = &session->courier;
+    if (pong->request > courier->ping.request) {
+        session_break(session, "DATA_PONG to no DATA_PING");
+        return;
+    }
+    if (pong->request < courier->ping.request || !courier->ping.is_on || courier->ping.is_due)
+        return; /* to one before */
+    courier->ping.is_on = false;
+    courier->ping.pong = *pong;
+    session->news.is_status = true;
+}
+
+enum wire_code session_ponged_data(const struct session *session, struct msg_data_pong *out_pong)
+{
+    *out_pong = session->courier.ping.pong;
+    if (session->courier.ping.is_on)
+        return session->once.code != CODE_OK ? session->once.code : CODE_ETIMEDOUT;
+    return CODE_OK;
+}
+
+/* ---- what comes on the data channel ---------------------------------------------------------- */
+
 void courier_piece_in(struct session *session, struct buffer **part)
 {
     struct session_courier *courier = &session->courier;
     struct msg msg;
     enum wire_err err = msg_decode(buffer_span(*part), MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL);
+    if (err == WIRE_OK && msg.type == MSG_DATA_PONG) {
+        pong_in(session, &msg.as.data_pong);
+        return;
+    }
     if (err != WIRE_OK || msg.type != MSG_FETCHED_PIECE) {
         session_break(session, err != WIRE_OK ? wire_strerror(err) : "no piece of an attachment");
         return;
@@ -298,6 +351,7 @@ void courier_rewind(struct session *session)
     courier->bring.sent = courier->bring.kept = courier->bring.limit = 0;
     courier->fetch.is_due = courier->fetch.is_on;
     courier->fetch.is_answered = false;
+    courier->ping.is_due = courier->ping.is_on;
     session->data_received = 0;
     session->data_announced = 0;
 }

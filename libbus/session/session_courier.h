@@ -12,6 +12,8 @@ void courier_done_in(struct session *session, const struct msg_job_done *done);
 void courier_piece_in(struct session *session, struct buffer **part);
 /* The next message to send; false: there is none. */
 bool courier_message(struct session *session, struct msg *out);
+/* The part with a ping for the data channel; NULL: none is due, or no memory. */
+struct buffer *courier_ping_part(struct session *session);
 void courier_rewind(struct session *session); /* a new connection */
 void courier_fini(struct session *session);
 

@@ -288,7 +288,8 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     case TO_CLIENT_BARRIER_DONE: member_barrier_in(session, &msg->as.barrier_done); break;
     case TO_CLIENT_WAIT_OVER: wait_over_in(session, &msg->as.wait_over); break;
     case TO_CLIENT_BYE: session_bye(session); break;
-    case TO_CLIENT_FETCHED_PIECE: break; /* it comes only on the data channel */
+    case TO_CLIENT_FETCHED_PIECE:
+    case TO_CLIENT_DATA_PONG: break; /* they come only on the data channel */
 #define TO_CLIENT(upper, name, number, lane, time, id, wait, part, what)                           \
     CASE_##part(TO_CLIENT_##upper)
 #include "schemas/messages.def"

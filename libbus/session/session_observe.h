@@ -78,4 +78,10 @@ bool session_fetch_take(struct session *session, struct span *out_bytes);
 enum wire_code session_fetched(const struct session *session, struct session_attached *out_attached,
                                struct span *out_why);
 
+/* Begins to ask the broker for a sign of life over the data channel. */
+void session_ping_data(struct session *session);
+/* CODE_ETIMEDOUT: it did not answer yet; CODE_OK: out_pong is its answer; the end's code.  news:
+ * is_status. */
+enum wire_code session_ponged_data(const struct session *session, struct msg_data_pong *out_pong);
+
 #endif

@@ -226,7 +226,8 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
 
 bool session_is_uploading(const struct session *session)
 {
-    return session->part != NULL || !list_is_empty(&session->uploads.items);
+    bool is_pinging = session->courier.ping.is_due && session->phase == PHASE_UP;
+    return session->part != NULL || is_pinging || !list_is_empty(&session->uploads.items);
 }
 
 bool session_data_is_due(const struct session *session)
@@ -240,6 +241,9 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
     if (session->action != SESSION_NOTHING)
         return NULL;
     if (session->part != NULL || session->phase != PHASE_UP)
+        return session->part;
+    session->part = courier_ping_part(session);
+    if (session->part != NULL)
         return session->part;
     /* Batches and chunks take turns, so that neither holds the other up. */
     bool is_batch_turn = session->is_chunk_last && outbox_is_due(&session->outbox);

@@ -327,8 +327,9 @@ static void lane_arm(struct world *world, conn_id id, enum way way)
 static void check_control(struct world *world, struct span part)
 {
     unsigned number = wire_number(part);
-    if (number == MSG_PIECE || number == MSG_FETCHED_PIECE)
-        world_violate(world, "a piece of an attachment is on the control channel");
+    const struct msg_kind *kind = msg_kind(number);
+    if (kind != NULL && kind->lane == MSG_LANE_DATA && kind->id == MSG_REQUEST)
+        world_violate(world, "a courier's message of the data channel is on the control channel");
 }
 
 /* How long a part waits until the link has sent what was put before it, and itself. */

@@ -231,6 +231,7 @@ static const struct {
     {{"request", "unserved", "x"}, FOR_OTHERS},
     {{"dead", "list", "g"}, FOR_BROKER},
     {{"status"}, FOR_BROKER},
+    {{"ping", "--wait", "600"}, FOR_BROKER},
     {{"run", "-p", "carol", "--", "sleep", "600"}, FOR_OTHERS},
     {{"worker", "g", "--", "true"}, FOR_OTHERS},
     {{"key"}, FOR_NOBODY},

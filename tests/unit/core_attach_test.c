@@ -537,3 +537,34 @@ Test(core_attach, knows_so_many_and_no_more)
     compact();
     crash(1);
 }
+
+/* ---- pings ----------------------------------------------------------------------------------- */
+
+static void ping_data(conn_id conn, uint64_t request)
+{
+    struct msg msg = {.type = MSG_DATA_PING, .as.data_ping.request = request};
+    step((struct event){.type = EVENT_MESSAGE, .conn = conn + 10, .as.msg = &msg});
+}
+
+Test(core_attach, answers_a_ping_on_its_channel_whatever_the_journal_takes)
+{
+    meet();
+    step((struct event){.type = EVENT_JOURNAL,
+                        .as.journal = {.health = HEALTH_REFUSED, .text = "read only"}});
+    pass_ms(250);
+    ping_data(5, 7);
+    cr_assert_eq(effects.msg_count, 1);
+    const struct msg *pong = &effects.msgs[0];
+    cr_assert_eq(pong->type, MSG_DATA_PONG);
+    cr_expect_eq(effects.items[0].conn, 15, "the data connection");
+    cr_expect_eq(pong->as.data_pong.request, 7);
+    cr_expect_eq(pong->as.data_pong.journal_state, HEALTH_REFUSED);
+    cr_expect_geq(pong->as.data_pong.uptime_ms, 250);
+    message(5, (struct msg){.type = MSG_PING, .as.ping.request = 8});
+    cr_assert_eq(effects.msg_count, 1);
+    cr_assert_eq(effects.msgs[0].type, MSG_PONG);
+    cr_expect_eq(effects.items[0].conn, 5, "the control connection");
+    cr_expect_eq(effects.msgs[0].as.pong.request, 8);
+    cr_expect_eq(effects.msgs[0].as.pong.journal_state, HEALTH_REFUSED);
+    forget();
+}

@@ -70,3 +70,79 @@ Test(session_courier, breaks_with_a_broker_that_answers_what_was_not_asked)
     cr_expect_eq(fetched(), CODE_EPROTO);
     driver_fini(&d);
 }
+
+/* ---- pings ----------------------------------------------------------------------------------- */
+
+/* The request of the ping that the session sends now; 0: it sends none. */
+static uint64_t hear_ping(void)
+{
+    struct buffer *part = session_data_out(d.session, d.now_ns);
+    struct msg msg;
+    if (part == NULL)
+        return 0;
+    cr_assert_eq(msg_decode(buffer_span(part), MSG_LANE_DATA, MSG_TO_BROKER, &msg, NULL), WIRE_OK);
+    cr_assert_eq(msg.type, MSG_DATA_PING);
+    session_data_sent(d.session);
+    return msg.as.data_ping.request;
+}
+
+static void say_pong(uint64_t request)
+{
+    uint8_t bytes[64];
+    size_t count = 0;
+    const struct msg msg = {.type = MSG_DATA_PONG,
+                            .as.data_pong = {.request = request, .uptime_ms = 9}};
+    cr_assert_eq(msg_encode(&msg, bytes, sizeof bytes, &count), WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(bytes, count));
+    session_data_in(d.session, d.now_ns, SPAN_NONE, &part);
+}
+
+Test(session_courier, takes_the_answer_to_its_last_ping)
+{
+    struct msg_data_pong pong;
+    courier_up();
+    cr_expect_eq(hear_ping(), 0);
+    session_ping_data(d.session);
+    cr_expect(session_data_is_due(d.session));
+    uint64_t first = hear_ping();
+    cr_expect(!session_data_is_due(d.session));
+    session_ping_data(d.session);
+    uint64_t second = hear_ping();
+    cr_assert_eq(second, first + 1);
+    say_pong(first);
+    cr_expect_eq(session_ponged_data(d.session, &pong), CODE_ETIMEDOUT);
+    say_pong(second);
+    cr_expect_eq(session_ponged_data(d.session, &pong), CODE_OK);
+    cr_expect_eq(pong.uptime_ms, 9);
+    say_pong(second); /* repeated */
+    cr_expect_eq(session_state(d.session), SESSION_UP);
+    driver_fini(&d);
+}
+
+Test(session_courier, pings_again_over_the_next_connection)
+{
+    struct msg_data_pong pong;
+    courier_up();
+    session_ping_data(d.session);
+    uint64_t first = hear_ping();
+    driver_break_link(&d);
+    cr_expect(!session_data_is_due(d.session), "there is no connection to say it on");
+    driver_greet_to_attach(&d, false);
+    driver_attached(&d);
+    uint64_t second = hear_ping();
+    cr_assert_gt(second, first);
+    say_pong(second);
+    cr_expect_eq(session_ponged_data(d.session, &pong), CODE_OK);
+    driver_fini(&d);
+}
+
+Test(session_courier, breaks_with_a_broker_that_answers_no_ping)
+{
+    struct msg_data_pong pong;
+    courier_up();
+    session_ping_data(d.session);
+    say_pong(hear_ping() + 1);
+    cr_expect_eq(session_state(d.session), SESSION_OVER);
+    cr_expect_eq(session_ponged_data(d.session, &pong), CODE_EPROTO);
+    driver_fini(&d);
+}

@@ -357,6 +357,8 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_WAITING: why_said(core, session, &msg->as.waiting); break;
     case TO_BROKER_WHY: why_ask(core, session, &msg->as.why); break;
     case TO_BROKER_WITHOUT: without_ask(core, session, &msg->as.without); break;
+    case TO_BROKER_PING:
+    case TO_BROKER_DATA_PING: tell_pong(core, session, msg); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
     }
     return NULL;

@@ -141,3 +141,20 @@ void tell_status(struct core *core, struct session *session, const struct msg_st
     end->version = span_text(core->options.version);
     end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
 }
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+void tell_pong(struct core *core, const struct session *session, const struct msg *ping)
+{
+    uint64_t uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
+    if (ping->type == MSG_DATA_PING)
+        effects_msg(core->effects, session->data, MSG_DATA_PONG)->as.data_pong =
+            (struct msg_data_pong){.request = ping->as.data_ping.request,
+                                   .uptime_ms = uptime_ms,
+                                   .journal_state = core->journal.health};
+    else
+        effects_msg(core->effects, session->control, MSG_PONG)->as.pong =
+            (struct msg_pong){.request = ping->as.ping.request,
+                              .uptime_ms = uptime_ms,
+                              .journal_state = core->journal.health};
+}

@@ -7,4 +7,7 @@
 
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg);
 
+/* Answers a ping, on the channel on which it came. */
+void tell_pong(struct core *core, const struct session *session, const struct msg *ping);
+
 #endif

@@ -62,6 +62,26 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_open(const char *endpoint,
  * Snapshots stay valid.  [one] */
 BUS_API void bus_admin_close(struct bus_admin **admin);
 
+/* ---- bus_admin_ping: is the broker well? ------------------------------------------------------*/
+
+enum bus_channel {
+    BUS_CHANNEL_CONTROL = 0, /* questions, errors, signs of life */
+    BUS_CHANNEL_DATA = 1,    /* values and attachments */
+};
+struct bus_pong {       /* this layout never grows */
+    int64_t trip_ns;    /* from the question to its answer, as this process saw it */
+    uint64_t uptime_ms; /* how long the broker has run */
+    int journal;        /* enum bus_journal_state; of a broker without a journal: it is well */
+};
+/* Asks the broker for a sign of life over one of its channels.  The handle keeps the connection
+ * that the first such call opens, so that only the trip of the question itself is measured.  A
+ * broker whose journal takes nothing answers, too.
+ * Errors: BUS_ELOST: this broker's data channel is out of reach (type errbus.unreachable; the
+ * message says where it was tried, and what to do).  [any]  Wire: PING, DATA_PING */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_ping(struct bus_admin *admin, enum bus_channel channel,
+                                                 int64_t timeout_ms, struct bus_pong *out_pong,
+                                                 struct bus_error **reterr);
+
 /* What a job, party, subscription or group does at the moment. */
 enum bus_state {
     BUS_STATE_UNKNOWN = 0,     /* this version of the library has no name for it */
