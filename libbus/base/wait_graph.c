@@ -37,6 +37,7 @@ bool wait_graph_reserve(struct wait_graph *graph, uint32_t nodes, uint32_t edges
     graph->node_count = 0;
     graph->edge_count = 0;
     graph->cycle_count = 0;
+    graph->pass = WAIT_PASS_ORDER;
     return graph_reserve(&graph->waits, nodes, edges) &&
            graph_reserve(&graph->stuck, nodes, edges) &&
            widen(graph->memory, &graph->node_room, nodes, of_nodes, NODE_ARRAYS) &&
@@ -142,15 +143,26 @@ static void find_cycles(struct wait_graph *graph)
         graph->cycle[node] = graph->queue[stuck->component[node]];
 }
 
-void wait_graph_solve(struct wait_graph *graph)
+bool wait_graph_solve_pass(struct wait_graph *graph)
 {
     if (graph->node_count == 0)
-        return;
-    put_in_order(graph);
-    build(graph, &graph->waits, false);
-    find_stuck(graph);
-    build(graph, &graph->stuck, true);
-    find_cycles(graph);
+        return true;
+    switch (graph->pass) {
+    case WAIT_PASS_ORDER: put_in_order(graph); break;
+    case WAIT_PASS_WAITS: build(graph, &graph->waits, false); break;
+    case WAIT_PASS_STUCK: find_stuck(graph); break;
+    case WAIT_PASS_AMONG: build(graph, &graph->stuck, true); break;
+    case WAIT_PASS_CYCLES: find_cycles(graph); break;
+    case WAIT_PASS_COUNT: return true;
+    }
+    graph->pass += 1;
+    return graph->pass == WAIT_PASS_COUNT;
+}
+
+void wait_graph_solve(struct wait_graph *graph)
+{
+    while (!wait_graph_solve_pass(graph))
+        continue;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */

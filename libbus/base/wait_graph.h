@@ -8,7 +8,8 @@
  * Stuck nodes that wait for each other, and for no other stuck node, are a cycle.  A stuck node
  * outside waits for a cycle, and is no part of it.
  *
- * wait_graph_reserve() takes all memory.  Every operation takes linear time, and none recurses. */
+ * wait_graph_reserve() takes all memory.  Every operation takes linear time, and none recurses.
+ * Who may not take that long at a time solves the graph pass by pass. */
 #ifndef BASE_WAIT_GRAPH_H
 #define BASE_WAIT_GRAPH_H
 
@@ -20,6 +21,16 @@
 #define WAIT_GRAPH_NONE UINT32_MAX
 
 enum wait_mode { WAIT_FOR_ANY, WAIT_FOR_ALL };
+
+/* What wait_graph_solve() does, in this order. */
+enum wait_pass {
+    WAIT_PASS_ORDER, /* edges by the node that waits */
+    WAIT_PASS_WAITS, /* the graph of all waits */
+    WAIT_PASS_STUCK, /* who never goes on */
+    WAIT_PASS_AMONG, /* the graph of waits among these */
+    WAIT_PASS_CYCLES,
+    WAIT_PASS_COUNT,
+};
 
 struct wait_graph {
     struct memory *memory;
@@ -39,6 +50,7 @@ struct wait_graph {
     uint32_t *left;     /* of the walks */
     uint32_t *queue;
     uint32_t cycle_count;
+    enum wait_pass pass; /* the next one */
 };
 
 void wait_graph_init(struct wait_graph *graph, struct memory *memory);
@@ -51,6 +63,8 @@ void wait_graph_add_edge(struct wait_graph *graph, uint32_t from, uint32_t to);
 
 /* All nodes and edges are there: finds who is stuck, and the cycles. */
 void wait_graph_solve(struct wait_graph *graph);
+/* The next pass of that.  Each goes once over all nodes and edges.  true: it was the last. */
+bool wait_graph_solve_pass(struct wait_graph *graph);
 /* Behind wait_graph_solve(): whether the node waits for nobody, and somebody waits for it. */
 bool wait_graph_is_root(const struct wait_graph *graph, uint32_t node);
 /* The same: all that wait for the node, directly or not, the nearest first, without the node itself

@@ -74,6 +74,9 @@ enum wait_phase {
     WAIT_PHASE_EDGES,
 };
 
+/* Edges stand in chunks: a large array that grows would be a long step. */
+enum { WAIT_CHUNK_EDGES = 512 };
+
 /* A question, or a look for cycles, that is under way. */
 struct wait_walk {
     struct list link; /* in core->wait_walks */
@@ -83,17 +86,23 @@ struct wait_walk {
     uint64_t request;
     enum wait_phase phase;
     uint32_t cursor; /* id of the last object, or number of the next row */
-    uint32_t work;   /* edges added so far */
+    uint32_t work;   /* edges added so far, and what was looked at to find them */
     uint64_t left_out;
     bool is_short; /* of memory */
     struct wait_node *nodes;
     uint32_t node_count, node_room;
-    struct wait_edge *edges;
-    uint32_t edge_count, edge_room;
+    struct wait_edge *edge_chunks[LIMIT_WHY_EDGES / WAIT_CHUNK_EDGES];
+    uint32_t edge_count;
     struct id_map node_numbers; /* kind and id -> number + 1 */
     struct id_map edge_numbers; /* kind, from and to -> number + 1 */
     struct without *without;    /* owned: what it asks is what would fail; NULL: who waits */
+    struct judging *judging;    /* owned: of a look whose waits are collected; or NULL */
 };
+
+static inline struct wait_edge *wait_edge_at(const struct wait_walk *walk, uint32_t number)
+{
+    return &walk->edge_chunks[number / WAIT_CHUNK_EDGES][number % WAIT_CHUNK_EDGES];
+}
 
 /* A cycle that the last look found. */
 struct wait_cycle {

@@ -6,6 +6,7 @@
  * meanwhile. */
 #include "broker/core/waits/collect.h"
 
+#include "broker/core/streams/lead.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/job.h"
@@ -18,7 +19,18 @@
 
 static uint32_t party_node(struct wait_walk *walk, const struct party *party)
 {
-    return walk_node(walk, WAIT_NODE_PARTY, party->id, 0, NULL);
+    return walk_node(walk, WAIT_NODE_PARTY, party->id, NULL);
+}
+
+/* One thing more of an object of which the walk looked at *count.  false: no step looks at more,
+ * and other waits of this node are left out. */
+static bool look_at(struct wait_walk *walk, uint32_t node, uint32_t *count)
+{
+    walk->work += 1;
+    if ((*count)++ < LIMIT_WHY_STEP)
+        return true;
+    walk_leave_out(walk, node);
+    return false;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -26,10 +38,13 @@ static uint32_t party_node(struct wait_walk *walk, const struct party *party)
 /* Its members, when all that may be given tasks have as many as they may. */
 static void add_busy(struct wait_walk *walk, const struct group *group, uint32_t from)
 {
+    uint32_t count = 0;
     if (group->taker_count == 0 || !list_is_empty(&group->idle))
         return;
     LIST_EACH(link, &group->members) {
         const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        if (!look_at(walk, from, &count))
+            return;
         if (list_is_empty(&member->leases))
             continue;
         const struct task *task = LIST_OWNER(member->leases.next, struct task, holder_link);
@@ -48,7 +63,7 @@ static void add_busy(struct wait_walk *walk, const struct group *group, uint32_t
 static uint32_t group_node(struct wait_walk *walk, const struct group *group)
 {
     bool is_new;
-    uint32_t number = walk_node(walk, WAIT_NODE_GROUP, group->id, 0, &is_new);
+    uint32_t number = walk_node(walk, WAIT_NODE_GROUP, group->id, &is_new);
     if (number != WAIT_GRAPH_NONE && is_new) {
         walk->nodes[number].count = group->taker_count;
         add_busy(walk, group, number);
@@ -67,6 +82,7 @@ static void aim_at_worker(struct core *core, struct wait_walk *walk, const struc
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
         const struct task *task = NULL;
         uint32_t id;
+        walk->work += 1;
         if (!sub_is_place(route->sub))
             continue;
         if (id_map_get(&route->task_ids, terms->request_seq, &id))
@@ -81,7 +97,7 @@ static void aim_at_worker(struct core *core, struct wait_walk *walk, const struc
         wait->to = group_node(walk, route->sub->group);
     }
     if (wait->kind == WAIT_UNSERVED)
-        wait->to = walk_node(walk, WAIT_NODE_REQUESTS, topic->id, 0, NULL);
+        wait->to = walk_node(walk, WAIT_NODE_REQUESTS, topic->id, NULL);
 }
 
 /* ---- awaited slots --------------------------------------------------------------------------- */
@@ -129,7 +145,7 @@ static uint32_t holder_node(struct wait_walk *walk, const struct sub *sub, uint6
         return group_node(walk, sub->group);
     if (sub->session != NULL)
         return party_node(walk, sub->party);
-    uint32_t number = walk_node(walk, WAIT_NODE_READER, sub->id, 0, NULL);
+    uint32_t number = walk_node(walk, WAIT_NODE_READER, sub->id, NULL);
     if (number != WAIT_GRAPH_NONE)
         walk->nodes[number].count += count;
     return number;
@@ -147,6 +163,7 @@ static void collect_credit(struct wait_walk *walk, const struct topic *topic,
                            const struct session *session)
 {
     int64_t since_ns = blocked_room_ns(topic, session);
+    uint32_t count = 0;
     struct wait_edge wait = {.from = party_node(walk, topic->writer),
                              .kind = WAIT_CREDIT,
                              .topic = topic->id,
@@ -155,6 +172,8 @@ static void collect_credit(struct wait_walk *walk, const struct topic *topic,
                              .is_said = since_ns != 0};
     LIST_EACH(link, &topic->routes) {
         const struct route *route = LIST_OWNER(link, struct route, topic_link);
+        if (!look_at(walk, wait.from, &count))
+            return;
         if (!sub_holds(route->sub) || route->taken_seq > topic->taken_floor)
             continue;
         wait.seq = route->taken_seq;
@@ -167,26 +186,28 @@ static void collect_credit(struct wait_walk *walk, const struct topic *topic,
 static void collect_room(struct wait_walk *walk, const struct topic *topic,
                          const struct session *session)
 {
-    walk_edge(walk,
-              &(struct wait_edge){.from = party_node(walk, topic->writer),
-                                  .to = walk_node(walk, WAIT_NODE_ROOM, topic->job->id, 0, NULL),
-                                  .kind = WAIT_ROOM,
-                                  .topic = topic->id,
-                                  .seq = topic->slots.next_seq,
-                                  .count = 1,
-                                  .since_ns = blocked_room_ns(topic, session),
-                                  .is_said = true});
+    walk_edge(walk, &(struct wait_edge){.from = party_node(walk, topic->writer),
+                                        .to = walk_node(walk, WAIT_NODE_ROOM, topic->job->id, NULL),
+                                        .kind = WAIT_ROOM,
+                                        .topic = topic->id,
+                                        .seq = topic->slots.next_seq,
+                                        .count = 1,
+                                        .since_ns = blocked_room_ns(topic, session),
+                                        .is_said = true});
 }
 
-static void collect_topic(struct wait_walk *walk, const struct topic *topic)
+static void collect_topic(const struct core *core, struct wait_walk *walk,
+                          const struct topic *topic)
 {
     const struct session *session = topic->writer->session;
     bool is_stopped = topic->is_opened && topic->credit_limit <= topic->credit_used;
     if (topic->job->id != walk->job || session == NULL || !is_stopped)
         return;
+    bool is_whole =
+        topic->untaken_bytes >= lead_window(core, topic); /* its readers alone stop it */
     if (topic->is_held_back)
         collect_credit(walk, topic, session);
-    else if (list_is_linked(&topic->room_link) && blocked_room_ns(topic, session) != 0)
+    if (!is_whole && list_is_linked(&topic->room_link) && blocked_room_ns(topic, session) != 0)
         collect_room(walk, topic, session);
 }
 
@@ -200,7 +221,7 @@ static void collect_member(struct wait_walk *walk, const struct party *party)
     bool is_new;
     if (job->meeting_count == 0 || party->rank == RANK_NONE)
         return;
-    uint32_t barrier = walk_node(walk, WAIT_NODE_BARRIER, job->id, 0, &is_new);
+    uint32_t barrier = walk_node(walk, WAIT_NODE_BARRIER, job->id, &is_new);
     if (barrier == WAIT_GRAPH_NONE)
         return;
     if (is_new)
@@ -237,7 +258,7 @@ static void collect_waiting(struct wait_walk *walk, const struct party *party)
         return;
     uint32_t present = roster_present(&job->roster) + job->roster.waiting_count;
     uint32_t missing = job->spec.min > present ? job->spec.min - present : 0;
-    uint32_t number = walk_node(walk, WAIT_NODE_JOB, job->id, 0, &is_new);
+    uint32_t number = walk_node(walk, WAIT_NODE_JOB, job->id, &is_new);
     if (number == WAIT_GRAPH_NONE)
         return;
     walk->nodes[number].count = missing;
@@ -259,7 +280,7 @@ static void collect_membership(struct wait_walk *walk, const struct session *ses
         return; /* it waits for a place: see collect_waiting() */
     walk->nodes[from].is_free = true;
     walk_edge(walk, &(struct wait_edge){.from = from,
-                                        .to = walk_node(walk, WAIT_NODE_JOB, job->id, 0, NULL),
+                                        .to = walk_node(walk, WAIT_NODE_JOB, job->id, NULL),
                                         .kind = WAIT_MEMBERS,
                                         .count = 1,
                                         .since_ns = session->blocked.members_ns,
@@ -291,6 +312,7 @@ static void collect_read(struct core *core, struct wait_walk *walk, struct sessi
     uint32_t from = party_node(walk, session->party);
     if (from == WAIT_GRAPH_NONE)
         return;
+    uint32_t count = 0;
     bool is_bound = sub != NULL && is_all_owed(sub);
     walk->nodes[from].is_free |= !is_bound;
     if (sub == NULL)
@@ -298,6 +320,8 @@ static void collect_read(struct core *core, struct wait_walk *walk, struct sessi
     LIST_EACH(link, &sub->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
         struct topic *topic = route->topic;
+        if (!look_at(walk, from, &count))
+            return;
         const struct open_slot *owed = open_slot_find(core, topic, route->next_seq);
         walk->nodes[from].is_free |= owed == NULL;
         if (owed != NULL)
@@ -330,9 +354,9 @@ static void collect_party(struct core *core, struct wait_walk *walk, const struc
 /* ---- one slot -------------------------------------------------------------------------------- */
 
 static void collect_owner(struct core *core, struct wait_walk *walk, struct topic *topic,
-                          uint64_t seq, uint32_t from)
+                          const struct open_slot *open, uint32_t from)
 {
-    struct open_slot *open = open_slot_find(core, topic, seq);
+    uint64_t seq = walk->nodes[from].seq;
     struct wait_edge wait = {.from = from,
                              .kind = WAIT_OWED,
                              .topic = topic->id,
@@ -349,35 +373,45 @@ static void collect_owner(struct core *core, struct wait_walk *walk, struct topi
     walk_edge(walk, &wait);
 }
 
+/* false: at more than that no step looks. */
+static bool collect_needs(struct core *core, struct wait_walk *walk, const struct open_slot *open,
+                          uint32_t from)
+{
+    LIST_EACH(link, &open->terms->needs) {
+        const struct need_edge *need = LIST_OWNER(link, struct need_edge, slot_link);
+        struct topic *needed = pool_find(&core->topics, (uint32_t)need->head->key.topic);
+        uint64_t seq = need->head->key.seq;
+        const struct open_slot *owed = needed != NULL ? open_slot_find(core, needed, seq) : NULL;
+        if (owed == NULL)
+            continue; /* it is settled */
+        if (walk->work >= LIMIT_WHY_STEP) {
+            walk->left_out += 1;
+            return false;
+        }
+        walk_edge(walk, &(struct wait_edge){.from = from,
+                                            .to = walk_slot(walk, needed, seq, owed),
+                                            .kind = WAIT_NEEDED,
+                                            .topic = needed->id,
+                                            .seq = seq,
+                                            .count = 1,
+                                            .since_ns = open->since_ds * OPEN_SLOT_DS_NS,
+                                            .is_said = true});
+    }
+    return true;
+}
+
 void collect_slot(struct core *core, struct wait_walk *walk, struct topic *topic, uint64_t seq)
 {
-    uint32_t first = walk_node(walk, WAIT_NODE_SLOT, topic->id, seq, NULL);
+    uint32_t first = walk_slot(walk, topic, seq, open_slot_find(core, topic, seq));
     uint32_t end = first + LIMIT_WHY_NEEDS;
     for (uint32_t at = first; at != WAIT_GRAPH_NONE && at < walk->node_count && at < end; at++) {
         if (walk->nodes[at].kind != WAIT_NODE_SLOT)
             continue;
         struct topic *owned = pool_find(&core->topics, walk->nodes[at].id);
-        uint64_t number = walk->nodes[at].seq;
-        struct open_slot *open = open_slot_find(core, owned, number);
-        collect_owner(core, walk, owned, number, at);
-        if (open == NULL || open->terms == NULL)
-            continue;
-        LIST_EACH(link, &open->terms->needs) {
-            const struct need_edge *need = LIST_OWNER(link, struct need_edge, slot_link);
-            struct topic *needed = pool_find(&core->topics, (uint32_t)need->head->key.topic);
-            uint64_t needed_seq = need->head->key.seq;
-            if (needed == NULL || open_slot_find(core, needed, needed_seq) == NULL)
-                continue; /* it is settled */
-            uint32_t to = walk_node(walk, WAIT_NODE_SLOT, needed->id, needed_seq, NULL);
-            walk_edge(walk, &(struct wait_edge){.from = at,
-                                                .to = to,
-                                                .kind = WAIT_NEEDED,
-                                                .topic = needed->id,
-                                                .seq = needed_seq,
-                                                .count = 1,
-                                                .since_ns = open->since_ds * OPEN_SLOT_DS_NS,
-                                                .is_said = true});
-        }
+        const struct open_slot *open = open_slot_find(core, owned, walk->nodes[at].seq);
+        collect_owner(core, walk, owned, open, at);
+        if (open != NULL && open->terms != NULL && !collect_needs(core, walk, open, at))
+            return;
     }
 }
 
@@ -398,7 +432,7 @@ static void collect_one(struct core *core, struct wait_walk *walk, uint32_t *bud
     if (object != NULL && walk->phase == WAIT_PHASE_AWAITS)
         collect_await(core, walk, object);
     else if (object != NULL && walk->phase == WAIT_PHASE_TOPICS)
-        collect_topic(walk, object);
+        collect_topic(core, walk, object);
     else if (object != NULL)
         collect_party(core, walk, object);
     uint32_t spent = 1 + walk->work - before;

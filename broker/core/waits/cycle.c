@@ -113,7 +113,7 @@ void cycle_examine(const struct core *core, struct cycle *cycle)
         if (cycle_has(cycle, i))
             take_member(core, cycle, i);
     for (uint32_t i = 0; i < cycle->walk->edge_count; i++) {
-        const struct wait_edge *edge = &cycle->walk->edges[i];
+        const struct wait_edge *edge = wait_edge_at(cycle->walk, i);
         if (!cycle_has_wait(core, cycle, edge))
             continue;
         cycle->key.waits += wait_hash(core, cycle, edge);

@@ -10,6 +10,10 @@
  * in no cycle: a party of which no call is blocked, one whose promise of progress runs, one to
  * which an answer is on its way, a reader of a subscription to which anybody may write.
  *
+ * What is collected is judged in passes, each over all nodes and edges, and a step has as many as
+ * its budget is for.  A cycle is examined, told and ended in one pass: all its members as they are
+ * at one moment.
+ *
  * A wait is ended, if the job asks for it, only in a cycle that is sure: broker/design/waits.md. */
 #include "broker/core/waits/deadlock.h"
 
@@ -35,20 +39,53 @@ void deadlock_look(struct core *core, struct job *job)
         set_timer(core, job); /* no memory now */
 }
 
-static bool build(const struct core *core, const struct wait_walk *walk, struct wait_graph *graph)
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+/* Where the judgement of a walk stands. */
+struct judging {
+    struct wait_graph graph;
+    bool is_built, is_solved;
+    uint32_t cycle; /* the next one */
+    struct wait_cycle found[LIMIT_WHY_CYCLES];
+    uint32_t found_count;
+};
+
+static struct judging *begin_judging(struct core *core, const struct wait_walk *walk)
 {
-    if (!wait_graph_reserve(graph, walk->node_count, walk->edge_count))
-        return false;
+    struct judging *judging = memory_take(core->memory, sizeof *judging);
+    if (judging == NULL)
+        return NULL;
+    wait_graph_init(&judging->graph, core->memory);
+    if (walk->is_short ||
+        !wait_graph_reserve(&judging->graph, walk->node_count, walk->edge_count)) {
+        deadlock_free(core, judging);
+        return NULL;
+    }
+    return judging;
+}
+
+void deadlock_free(struct core *core, struct judging *judging)
+{
+    if (judging == NULL)
+        return;
+    wait_graph_fini(&judging->graph);
+    memory_give(core->memory, judging, sizeof *judging);
+}
+
+static void build(const struct core *core, const struct wait_walk *walk, struct wait_graph *graph)
+{
     for (uint32_t i = 0; i < walk->node_count; i++)
         (void)wait_graph_add_node(graph, walk->nodes[i].kind == WAIT_NODE_BARRIER
                                              ? WAIT_FOR_ALL
                                              : WAIT_FOR_ANY); /* the same number */
-    for (uint32_t i = 0; i < walk->edge_count; i++)
-        if (cycle_counts(core, walk, &walk->edges[i]))
-            wait_graph_add_edge(graph, walk->edges[i].from, walk->edges[i].to);
-    wait_graph_solve(graph);
-    return true;
+    for (uint32_t i = 0; i < walk->edge_count; i++) {
+        const struct wait_edge *edge = wait_edge_at(walk, i);
+        if (cycle_counts(core, walk, edge))
+            wait_graph_add_edge(graph, edge->from, edge->to);
+    }
 }
+
+/* ---- cycles ---------------------------------------------------------------------------------- */
 
 static const struct wait_cycle *find_known(const struct job *job, uint64_t waits)
 {
@@ -91,25 +128,22 @@ static void judge_standing(struct core *core, struct job *job, struct cycle *cyc
     failure_unref(core, failure);
 }
 
-static void judge_cycles(struct core *core, struct job *job, const struct wait_walk *walk,
-                         struct wait_graph *graph)
+static void judge_cycle(struct core *core, struct job *job, const struct wait_walk *walk,
+                        uint32_t number)
 {
-    struct wait_cycle found[LIMIT_WHY_CYCLES];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < graph->cycle_count && count < LIMIT_WHY_CYCLES; i++) {
-        struct cycle cycle = {.walk = walk, .graph = graph, .number = i};
-        cycle_examine(core, &cycle);
-        const struct wait_cycle *known = find_known(job, cycle.key.waits);
-        cycle.key.is_told = known != NULL && known->is_told;
-        if (cycle.youngest == NULL)
-            continue;
-        if (known != NULL && known->activity == cycle.key.activity)
-            judge_standing(core, job, &cycle);
-        found[count++] = cycle.key;
-    }
-    memcpy(job->wait_cycles, found, count * sizeof *found);
-    job->wait_cycle_count = count;
+    struct judging *judging = walk->judging;
+    struct cycle cycle = {.walk = walk, .graph = &judging->graph, .number = number};
+    cycle_examine(core, &cycle);
+    const struct wait_cycle *known = find_known(job, cycle.key.waits);
+    cycle.key.is_told = known != NULL && known->is_told;
+    if (cycle.youngest == NULL)
+        return;
+    if (known != NULL && known->activity == cycle.key.activity)
+        judge_standing(core, job, &cycle);
+    judging->found[judging->found_count++] = cycle.key;
 }
+
+/* ---- a look ---------------------------------------------------------------------------------- */
 
 static bool is_anybody_blocked(const struct job *job)
 {
@@ -121,13 +155,54 @@ static bool is_anybody_blocked(const struct job *job)
     return false;
 }
 
-void deadlock_judge(struct core *core, struct job *job, const struct wait_walk *walk)
+/* true: there is a pass left. */
+static bool has_pass(const struct judging *judging)
 {
-    struct wait_graph graph;
-    wait_graph_init(&graph, core->memory);
-    if (!walk->is_short && build(core, walk, &graph))
-        judge_cycles(core, job, walk, &graph);
-    wait_graph_fini(&graph);
+    return !judging->is_solved ||
+           (judging->cycle < judging->graph.cycle_count && judging->cycle < LIMIT_WHY_CYCLES);
+}
+
+static void pass(struct core *core, struct job *job, const struct wait_walk *walk)
+{
+    struct judging *judging = walk->judging;
+    if (!judging->is_built) {
+        build(core, walk, &judging->graph);
+        judging->is_built = true;
+    } else if (!judging->is_solved) {
+        judging->is_solved = wait_graph_solve_pass(&judging->graph);
+    } else {
+        judge_cycle(core, job, walk, judging->cycle++);
+    }
+}
+
+static bool take_budget(uint32_t *budget, uint32_t cost)
+{
+    if (cost > *budget && *budget < LIMIT_WHY_STEP)
+        return false;
+    *budget -= cost < *budget ? cost : *budget;
+    return true;
+}
+
+/* Without memory for a judgement, the cycles of the last look stay known. */
+static void end_look(struct core *core, struct job *job, const struct judging *judging)
+{
+    if (judging != NULL) {
+        job->wait_cycle_count = judging->found_count;
+        memcpy(job->wait_cycles, judging->found, judging->found_count * sizeof *judging->found);
+    }
     if (is_anybody_blocked(job))
         set_timer(core, job);
+}
+
+bool deadlock_judge(struct core *core, struct job *job, struct wait_walk *walk, uint32_t *budget)
+{
+    if (walk->judging == NULL)
+        walk->judging = begin_judging(core, walk);
+    while (walk->judging != NULL && has_pass(walk->judging)) {
+        if (!take_budget(budget, walk->node_count + walk->edge_count))
+            return false;
+        pass(core, job, walk);
+    }
+    end_look(core, job, walk->judging);
+    return true;
 }

@@ -71,7 +71,7 @@ static uint32_t make_causes(struct core *core, const struct cycle *cycle,
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < cycle->walk->edge_count && count < LIMIT_ERROR_CAUSES; i++) {
-        const struct wait_edge *edge = &cycle->walk->edges[i];
+        const struct wait_edge *edge = wait_edge_at(cycle->walk, i);
         if (edge != cycle->youngest && cycle_has_wait(core, cycle, edge) &&
             cycle_party(core, cycle->walk, edge->from) != NULL)
             causes[count++] = make_cause(core, cycle, edge);

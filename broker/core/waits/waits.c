@@ -29,8 +29,7 @@ static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
         return false;
     if (asker != NULL)
         return why_tell_some(core, asker, walk, budget);
-    deadlock_judge(core, job, walk);
-    return true;
+    return deadlock_judge(core, job, walk, budget);
 }
 
 void waits_go_on(struct core *core)

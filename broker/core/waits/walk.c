@@ -5,10 +5,16 @@
  * edges than pairs of parties. */
 #include "broker/core/waits/walk.h"
 
+#include "broker/core/waits/deadlock.h"
 #include "broker/core/waits/without.h"
 #include "libbus/base/wait_graph.h"
 
-enum { ROOM_FIRST = 16, KIND_BITS = 4, NODE_BITS = 30 };
+enum {
+    ROOM_FIRST = 16,
+    KIND_BITS = 4,
+    NODE_BITS = 30,
+    CHUNK_BYTES = WAIT_CHUNK_EDGES * sizeof(struct wait_edge),
+};
 
 struct wait_walk *walk_begin(struct core *core, struct job *job)
 {
@@ -26,9 +32,11 @@ struct wait_walk *walk_begin(struct core *core, struct job *job)
 void walk_free(struct core *core, struct wait_walk *walk)
 {
     without_free(core, walk->without);
+    deadlock_free(core, walk->judging);
     list_remove(&walk->link);
     memory_give(core->memory, walk->nodes, walk->node_room * sizeof *walk->nodes);
-    memory_give(core->memory, walk->edges, walk->edge_room * sizeof *walk->edges);
+    for (uint32_t i = 0; i < walk->edge_count; i += WAIT_CHUNK_EDGES)
+        memory_give(core->memory, wait_edge_at(walk, i), CHUNK_BYTES);
     id_map_fini(&walk->node_numbers);
     id_map_fini(&walk->edge_numbers);
     memory_give(core->memory, walk, sizeof *walk);
@@ -39,63 +47,79 @@ struct job *walk_job(const struct core *core, const struct wait_walk *walk)
     return pool_find(&core->jobs, walk->job);
 }
 
-/* Room for one element more; false: no memory. */
-static bool grow(struct wait_walk *walk, void **array, size_t element_bytes, uint32_t count,
-                 uint32_t *room)
+/* Room for one node more; false: no memory. */
+static bool grow_nodes(struct wait_walk *walk)
 {
     struct memory *memory = walk->node_numbers.memory;
-    if (count < *room)
+    if (walk->node_count < walk->node_room)
         return true;
-    uint32_t larger = *room > 0 ? *room * 2 : ROOM_FIRST;
-    void *block = memory_resize(memory, *array, *room * element_bytes, larger * element_bytes);
-    if (block == NULL)
+    uint32_t larger = walk->node_room > 0 ? walk->node_room * 2 : ROOM_FIRST;
+    void *nodes = memory_resize(memory, walk->nodes, walk->node_room * sizeof *walk->nodes,
+                                larger * sizeof *walk->nodes);
+    if (nodes == NULL)
         return false;
-    *array = block;
-    *room = larger;
+    walk->nodes = nodes;
+    walk->node_room = larger;
     return true;
 }
 
-/* Slots alone have a seq; few are asked for, so they are searched. */
-static uint32_t find_slot(const struct wait_walk *walk, uint32_t id, uint64_t seq)
+/* The edge gets the next number; false: no memory. */
+static bool keep_edge(struct wait_walk *walk, const struct wait_edge *wait, uint64_t key)
 {
-    for (uint32_t i = 0; i < walk->node_count; i++) {
-        const struct wait_node *node = &walk->nodes[i];
-        if (node->kind == WAIT_NODE_SLOT && node->id == id && node->seq == seq)
-            return i;
+    struct wait_edge **chunk = &walk->edge_chunks[walk->edge_count / WAIT_CHUNK_EDGES];
+    bool is_first = walk->edge_count % WAIT_CHUNK_EDGES == 0;
+    if (is_first)
+        *chunk = memory_take(walk->node_numbers.memory, CHUNK_BYTES);
+    if (*chunk == NULL)
+        return false;
+    if (!id_map_put(&walk->edge_numbers, key, walk->edge_count)) {
+        if (is_first)
+            memory_give(walk->node_numbers.memory, *chunk, CHUNK_BYTES);
+        return false;
     }
-    return WAIT_GRAPH_NONE;
+    *wait_edge_at(walk, walk->edge_count++) = *wait;
+    return true;
 }
 
-static uint32_t find_node(const struct wait_walk *walk, enum wait_node_kind kind, uint32_t id,
-                          uint64_t seq)
+static uint64_t node_key(enum wait_node_kind kind, uint32_t id)
 {
-    uint32_t number;
-    if (kind == WAIT_NODE_SLOT)
-        return find_slot(walk, id, seq);
-    if (id_map_get(&walk->node_numbers, (uint64_t)id << KIND_BITS | kind, &number))
-        return number;
-    return WAIT_GRAPH_NONE;
+    return (uint64_t)id << KIND_BITS | kind;
 }
 
-uint32_t walk_node(struct wait_walk *walk, enum wait_node_kind kind, uint32_t id, uint64_t seq,
-                   bool *out_is_new)
+/* key 0: nobody looks for it again. */
+static uint32_t make_node(struct wait_walk *walk, const struct wait_node *node, uint64_t key)
 {
-    uint32_t number = find_node(walk, kind, id, seq);
-    if (out_is_new != NULL)
-        *out_is_new = number == WAIT_GRAPH_NONE;
-    if (number != WAIT_GRAPH_NONE || walk->node_count == LIMIT_WHY_NODES)
-        return number;
-    void *nodes = walk->nodes;
+    if (walk->node_count == LIMIT_WHY_NODES)
+        return WAIT_GRAPH_NONE;
     bool is_kept =
-        grow(walk, &nodes, sizeof *walk->nodes, walk->node_count, &walk->node_room) &&
-        (kind == WAIT_NODE_SLOT ||
-         id_map_put(&walk->node_numbers, (uint64_t)id << KIND_BITS | kind, walk->node_count));
-    walk->nodes = nodes;
+        grow_nodes(walk) && (key == 0 || id_map_put(&walk->node_numbers, key, walk->node_count));
     walk->is_short |= !is_kept;
     if (!is_kept)
         return WAIT_GRAPH_NONE;
-    walk->nodes[walk->node_count] = (struct wait_node){.kind = kind, .id = id, .seq = seq};
+    walk->nodes[walk->node_count] = *node;
     return walk->node_count++;
+}
+
+uint32_t walk_node(struct wait_walk *walk, enum wait_node_kind kind, uint32_t id, bool *out_is_new)
+{
+    uint32_t number;
+    bool is_known = id_map_get(&walk->node_numbers, node_key(kind, id), &number);
+    if (out_is_new != NULL)
+        *out_is_new = !is_known;
+    if (is_known)
+        return number;
+    return make_node(walk, &(struct wait_node){.kind = kind, .id = id}, node_key(kind, id));
+}
+
+uint32_t walk_slot(struct wait_walk *walk, const struct topic *topic, uint64_t seq,
+                   const struct open_slot *open)
+{
+    uint32_t number;
+    uint64_t key = open != NULL ? node_key(WAIT_NODE_SLOT, open->id) : 0;
+    if (open != NULL && id_map_get(&walk->node_numbers, key, &number))
+        return number;
+    return make_node(walk, &(struct wait_node){.kind = WAIT_NODE_SLOT, .id = topic->id, .seq = seq},
+                     key);
 }
 
 static void add_wait(struct wait_edge *edge, const struct wait_edge *wait)
@@ -112,30 +136,31 @@ static void add_wait(struct wait_edge *edge, const struct wait_edge *wait)
     edge->is_timed = is_timed;
 }
 
+void walk_leave_out(struct wait_walk *walk, uint32_t from)
+{
+    walk->left_out += 1;
+    if (from != WAIT_GRAPH_NONE)
+        walk->nodes[from].is_free = true;
+}
+
 void walk_edge(struct wait_walk *walk, const struct wait_edge *wait)
 {
     uint64_t key = ((uint64_t)wait->from << NODE_BITS | wait->to) << KIND_BITS | wait->kind;
     uint32_t number;
     walk->work += 1;
     if (wait->from == WAIT_GRAPH_NONE || wait->to == WAIT_GRAPH_NONE) {
-        walk->left_out += 1;
+        walk_leave_out(walk, wait->from);
         return;
     }
     if (wait->is_said)
         walk->nodes[wait->from].waits |= 1U << wait->kind;
     if (id_map_get(&walk->edge_numbers, key, &number)) {
-        add_wait(&walk->edges[number], wait);
+        add_wait(wait_edge_at(walk, number), wait);
         return;
     }
     if (walk->edge_count == LIMIT_WHY_EDGES) {
-        walk->left_out += 1;
+        walk_leave_out(walk, wait->from);
         return;
     }
-    void *edges = walk->edges;
-    bool is_kept = grow(walk, &edges, sizeof *walk->edges, walk->edge_count, &walk->edge_room) &&
-                   id_map_put(&walk->edge_numbers, key, walk->edge_count);
-    walk->edges = edges;
-    walk->is_short |= !is_kept;
-    if (is_kept)
-        walk->edges[walk->edge_count++] = *wait;
+    walk->is_short |= !keep_edge(walk, wait, key);
 }

@@ -239,7 +239,7 @@ bool why_tell_some(struct core *core, struct session *session, struct wait_walk 
         if (walk->cursor < walk->node_count)
             tell_node(core, session, walk, walk->cursor);
         else
-            tell_edge(core, session, walk, &walk->edges[walk->cursor - walk->node_count]);
+            tell_edge(core, session, walk, wait_edge_at(walk, walk->cursor - walk->node_count));
         walk->cursor += 1;
     }
     tell_end(core, session, walk->request, CODE_OK, "", "");
