@@ -214,3 +214,92 @@ Test(why, counts_its_pictures)
     cr_expect_str_eq(errbus_why(0, "--count", "2", NULL), "nobody waits\n\nnobody waits\n");
     must_close(&alice);
 }
+
+/* ---- what dot(1) reads ----------------------------------------------------------------------- */
+
+static void skip_blanks(const char **at)
+{
+    *at += strspn(*at, " \n");
+}
+
+static bool take_mark(const char **at, const char *mark)
+{
+    skip_blanks(at);
+    if (strncmp(*at, mark, strlen(mark)) != 0)
+        return false;
+    *at += strlen(mark);
+    return true;
+}
+
+/* A word, or a text in quotes, in which a backslash stands before a quote or another one. */
+static bool take_id(const char **at, char *id, size_t room)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    size_t bytes = 0;
+    bool is_quoted = take_mark(at, "\"");
+    while (bytes + 1 < room && **at != '\0') {
+        if (is_quoted ? **at == '"' : strchr(letters, **at) == NULL)
+            break;
+        if (is_quoted && **at == '\\' && *++*at != '"' && **at != '\\')
+            return false;
+        id[bytes++] = *(*at)++;
+    }
+    id[bytes] = '\0';
+    return is_quoted ? take_mark(at, "\"") : bytes > 0;
+}
+
+/* [label="text", style=bold]: the label. */
+static bool take_attributes(const char **at, char *label, size_t room)
+{
+    char name[32], value[32];
+    bool is_good = take_mark(at, "[") && take_id(at, name, sizeof name) &&
+                   strcmp(name, "label") == 0 && take_mark(at, "=") && take_id(at, label, room);
+    while (is_good && take_mark(at, ","))
+        is_good = take_id(at, name, sizeof name) && take_mark(at, "=") &&
+                  take_id(at, value, sizeof value);
+    return is_good && take_mark(at, "]");
+}
+
+/* "n0 [...];" or "n0 -> n1 [...];" */
+static bool take_statement(const char **at, bool *out_is_edge, char *label, size_t room)
+{
+    char from[32], to[32];
+    if (!take_id(at, from, sizeof from))
+        return false;
+    *out_is_edge = take_mark(at, "->");
+    return (!*out_is_edge || take_id(at, to, sizeof to)) && take_attributes(at, label, room) &&
+           take_mark(at, ";");
+}
+
+Test(why, prints_a_graph_that_dot_reads)
+{
+    static const char *const names[2] = {"al\"i\\ce", "b\\N\""};
+    struct bus *buses[2] = {must_open(names[0]), must_open(names[1])};
+    struct waiter waiter = {.bus = buses[0], .topic = "b\\N\"/x", .timeout_ms = 4 * SOON_MS};
+    waiter_start(&waiter);
+    struct bus_why *why = ask_until(1);
+    cr_assert_not_null(why);
+    bus_why_free(&why);
+    const char *said = errbus_why(0, "--dot", NULL, NULL);
+    const char *at = said;
+    char label[64];
+    unsigned nodes = 0, edges = 0;
+    bool is_edge, is_named[2] = {false, false};
+    cr_assert(take_mark(&at, "digraph why {"), "%s", said);
+    while (!take_mark(&at, "}")) {
+        cr_assert(take_statement(&at, &is_edge, label, sizeof label), "no statement at '%s' of: %s",
+                  at, said);
+        nodes += !is_edge;
+        edges += is_edge;
+        for (int i = 0; i < 2; i++)
+            is_named[i] |= strcmp(label, names[i]) == 0;
+    }
+    skip_blanks(&at);
+    cr_expect_str_eq(at, "");
+    cr_expect(nodes == 2 && edges == 1 && is_named[0] && is_named[1], "%s", said);
+    must_publish(buses[1], "x", "v");
+    waiter_join(&waiter);
+    waiter_fini(&waiter);
+    must_close(&buses[0]);
+    must_close(&buses[1]);
+}
