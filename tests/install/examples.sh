@@ -13,14 +13,11 @@ pids=
 
 # shellcheck source=tests/install/processes.sh
 . "$(dirname "$0")/processes.sh"
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence="$work/*.log"
 # shellcheck disable=SC2086 # several words
 trap 'stop $pids; rm -rf "$work"' EXIT
-
-die() {
-    echo "examples: $*" >&2
-    cat "$work"/*.log >&2
-    exit 1
-}
 
 unset ERRBUS_PARTY LD_LIBRARY_PATH
 tree=$work/tree
@@ -54,7 +51,12 @@ pids=$!
 
 # prints NAME: what is on standard input is what $work/NAME.out has.
 prints() {
-    diff - "$work/$1.out" >"$work/diff.log" 2>&1 || die "$1 prints something else"
+    cat >"$work/$1.expected"
+    cmp -s "$work/$1.expected" "$work/$1.out" ||
+        die "$1: expected
+$(cat "$work/$1.expected")
+but it printed
+$(cat "$work/$1.out")"
 }
 
 # start NAME WORD...: in the background; its process id is in $!.

@@ -15,15 +15,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-die() {
-    echo "install: $*" >&2
-    exit 1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$here/../lib/faults.sh"
+evidence=$work/log
 
 # prints_version PROGRAM
 prints_version() {
     printed=$("$1") || die "$1 fails"
-    [ "$printed" = "$version" ] || die "$1 prints $printed, not $version"
+    [ "$printed" = "$version" ] || die "$1: expected $version; it printed $printed"
 }
 
 # needs_libbus PROGRAM: at run time, so it was linked with the shared library
@@ -39,7 +38,7 @@ grep -q -F 'install(TARGETS ${arg_UNPARSED_ARGUMENTS}' "$work/installs" || die "
     die "installed, and not by errbus_install()"
 
 # ---- install, then move -----------------------------------------------------------------------------
-"$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || die "cannot install"
 mv "$work/first" "$work/moved"
 tree=$work/moved
 lib=$(dirname "$(find "$tree" -name libbus.so)")
@@ -60,7 +59,7 @@ done
 silo() {
     status=0
     (cd "$work" && "$tree/bin/fedavg" silo --shard 1/3 -s ipc://nobody -W 0.1) 2>"$work/log" || status=$?
-    [ "$status" -eq "$1" ] || { cat "$work/log"; die "fedavg $2 in the moved tree: ended with $status"; }
+    [ "$status" -eq "$1" ] || die "fedavg $2 in the moved tree: expected exit status $1; it was $status"
 }
 silo 5 "with its data"
 mv "$tree/share" "$work/share"
@@ -75,7 +74,7 @@ done <"$work/pages"
 {
     "$cmake" -S "$here/outside" -B "$work/outside" -DCMAKE_PREFIX_PATH="$tree" \
         -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" && "$cmake" --build "$work/outside"
-} >"$work/log" 2>&1 || { cat "$work/log"; die "find_package: does not build"; }
+} >"$work/log" 2>&1 || die "find_package: does not build"
 for language in c cxx; do
     prints_version "$work/outside/${language}_bus"
     prints_version "$work/outside/${language}_bus_static"
@@ -109,7 +108,7 @@ needs_libbus "$work/c_shared" || die "c_shared is not linked shared"
 # All of it static: ld warns of what libzmq asks of the C library, and that is none of our matter.
 whole="-static $(pkg-config --static --libs libbus)"
 build c_whole "$cc" c gnu11 "$whole" 2>"$work/log" ||
-    { cat "$work/log"; die "pkg-config: no program is linked with -static"; }
+    die "pkg-config: no program is linked with -static"
 build cxx_whole "$cxx" c++ gnu++17 "$whole" 2>/dev/null
 for program in c_whole cxx_whole; do
     prints_version "$work/$program"

@@ -8,13 +8,16 @@
  * newcomer misspell: waits for a party that nobody is, and prints the notice.
  * newcomer member: waits for a rank in a job that was created.
  * newcomer wrong: calls that have no error of their own, with wrong arguments.
+ * newcomer port: takes a port of 127.0.0.1 until it is stopped, and prints its number.
  * newcomer terminal COMMAND...: runs the command on a terminal, and prints what comes there. */
 #include <bus/bus.h>
 
+#include <arpa/inet.h>
 #include <pty.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,6 +139,27 @@ static int run_on_terminal(char **command)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* A port that is bound with SO_REUSEADDR and does not listen.  The system gives it to nobody who
+ * asks for any port, connections to it are refused, and a broker that names it can listen there. */
+static int hold_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof address;
+    int yes = 1;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(fd, (struct sockaddr *)&address, bytes) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) {
+        perror("newcomer: no port");
+        return 1;
+    }
+    printf("%d.\n", ntohs(address.sin_port));
+    (void)fflush(stdout);
+    for (;;)
+        (void)pause();
+}
+
 int main(int argc, char **argv)
 {
     struct bus *bus = NULL;
@@ -144,6 +168,8 @@ int main(int argc, char **argv)
     const char *verb = argc > 1 ? argv[1] : "";
     if (argc > 2 && strcmp(verb, "terminal") == 0)
         return run_on_terminal(argv + 2);
+    if (strcmp(verb, "port") == 0)
+        return hold_port();
     bus_options_init(&options);
     options.on_failure = strcmp(verb, "handler") == 0 ? leave : NULL;
     if (bus_open(NULL, &options, 10000, &bus, &error) != BUS_OK) {

@@ -9,12 +9,8 @@ errbus=$2
 fedavg=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-faults=0
-
-fault() {
-    echo "$*"
-    faults=1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
 
 # flags_of_help FILE: the long flags, one a line.
 flags_of_help() {
@@ -64,5 +60,5 @@ done
     "$fedavg" silo -h
 } >"$work/help"
 compare "$source/clients/fedavg/fedavg.1" "$work/help"
-[ "$faults" -eq 0 ] || exit 1
+end_with_faults
 echo "help and man pages agree"

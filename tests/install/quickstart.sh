@@ -9,11 +9,9 @@ source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-die() {
-    echo "quickstart: $*" >&2
-    cat "$work/calls" "$work/out" >&2
-    exit 1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence="$work/calls $work/out"
 
 # fake NAME LINE...: a command that notes how it was called, and then does this.
 fake() {

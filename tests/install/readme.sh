@@ -11,11 +11,9 @@ cmake=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-die() {
-    echo "readme: $*" >&2
-    cat "$work/log" "$work/output" "$work/home/errbusd.log" >&2 || true
-    exit 1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence="$work/log $work/output $work/home/errbusd.log"
 
 # plain: without what differs each time, a word a line. The shell's own notes of killed jobs go too.
 plain() {
@@ -59,7 +57,9 @@ grep -v '^\$ ' "$work/shown" | plain >"$work/expected"
 play() {
     timeout 90 bash "$1" >"$work/output" 2>&1 </dev/null || [ $? -ne 124 ] || die "a command does not end"
     # On a busy machine a broker may take longer to start than a reader waits in silence.
-    grep -v ': waiting for a broker at ' "$work/output" | plain | diff "$work/expected" - || die "other than printed"
+    grep -v ': waiting for a broker at ' "$work/output" | plain >"$work/came"
+    diff "$work/expected" "$work/came" >"$work/difference" ||
+        die "README.md has the words '<', and those of '>' came: $(cat "$work/difference")"
 }
 
 play "$work/script"

@@ -11,11 +11,9 @@ stopped=
 trap '[ -z "$stopped" ] || { kill "$stopped" && wait "$stopped"; } || true; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
 
-die() {
-    echo "self_test: $*" >&2
-    cat "$work"/*.out >&2
-    exit 1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$here/../lib/faults.sh"
+evidence="$work/*.out"
 
 # A bus that keeps its promises, harmed for some seconds.
 "$prove" 6 --watch 6 --soak --seed "${PROVE_SEED-$$}" --results "$work/kept.jsonl" >"$work/kept.out" 2>&1 ||

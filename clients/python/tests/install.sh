@@ -9,11 +9,9 @@ work=$(mktemp -d)
 broker=
 trap '[ -z "$broker" ] || kill "$broker"; rm -rf "$work"' EXIT
 
-die() {
-    echo "install: $*" >&2
-    cat "$work/log" >&2
-    exit 1
-}
+# shellcheck source=tests/lib/faults.sh
+. "$source/tests/lib/faults.sh"
+evidence=$work/log
 
 "$python" -c 'import setuptools, cffi, pip, venv, wheel' 2>"$work/log" || {
     echo "skipped: $(tail -n 1 "$work/log"); install python3-pip python3-venv python3-wheel"
