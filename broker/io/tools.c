@@ -16,21 +16,42 @@ static const struct {
                        [TOOL_REPAIR] = {"--repair", "cut out what is damaged, and end"},
                        [TOOL_EXPORT] = {"--export", "write a line of JSON a record, and end"}};
 
+/* The last line is held back: it may say why the tool could do no more. */
+struct lines {
+    FILE *out;
+    char held[JOURNAL_COMPLAINT_BYTES + 1024]; /* room for the longest line of tool.c */
+};
+
 static void print_line(void *arg, const char *line)
 {
-    fprintf(arg, "%s\n", line);
+    struct lines *lines = arg;
+    if (*lines->held != '\0')
+        fprintf(lines->out, "%s\n", lines->held);
+    snprintf(lines->held, sizeof lines->held, "%s", line);
 }
 
-/* The complaint goes to standard error, so an export on standard output has records alone. */
+static void print_last(const struct lines *lines, enum journal_err err)
+{
+    bool is_finding = err == JOURNAL_OK || err == JOURNAL_DAMAGED;
+    if (*lines->held != '\0' && is_finding)
+        fprintf(lines->out, "%s\n", lines->held);
+    else if (*lines->held != '\0')
+        fprintf(stderr, "errbusd: %s\n", lines->held);
+}
+
+/* What an export says goes to standard error, so its standard output has records alone. */
 static enum journal_err run_tool(enum tool tool, const char *where)
 {
+    struct lines lines = {.out = tool == TOOL_EXPORT ? stderr : stdout};
+    enum journal_err err = JOURNAL_OK;
     switch (tool) {
-    case TOOL_CHECK: return journal_check(where, print_line, stdout);
-    case TOOL_REPAIR: return journal_repair(where, print_line, stdout);
+    case TOOL_CHECK: err = journal_check(where, print_line, &lines); break;
+    case TOOL_REPAIR: err = journal_repair(where, print_line, &lines); break;
     case TOOL_EXPORT:
-    case TOOL_COUNT: break;
+    case TOOL_COUNT: err = journal_export(where, stdout, print_line, &lines); break;
     }
-    return journal_export(where, stdout, print_line, stderr);
+    print_last(&lines, err);
+    return err;
 }
 
 bool tools_run(int argc, char **argv, int *out_status)

@@ -121,9 +121,11 @@ Test(journal_tool, says_in_words_what_it_cannot_do, .init = set_up, .fini = tear
 {
     char path[512];
     expect_end("--check", "/nonexistent/journal", 1,
-               "there is no directory '/nonexistent/journal'");
+               "errbusd: there is no directory '/nonexistent/journal'");
+    cr_expect_str_empty(process_said(&process));
     expect_end("--check", NULL, 2, "--check takes the directory of a journal");
     snprintf(path, sizeof path, "%s/%s", folder.path, FIRST);
+    expect_end("--export", path, 1, "errbusd: '");
     expect_end("--export", path, 1, "is not a directory");
     cr_assert_eq(unlink(path), 0);
     expect_end("--check", folder.path, 1, "a file is missing: none has positions 0 to 312");
