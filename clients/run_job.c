@@ -122,14 +122,24 @@ static unsigned list_waiting(const struct bus_job *job, char *names, size_t room
     return count;
 }
 
-/* Says what the members of the job wait for. */
+/* Says what the members of the job wait for, or whoever waits for its end. */
 static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_NEWS_BYTES_MAX])
 {
     char names[RUN_NEWS_BYTES_MAX / 2] = "";
     const struct bus_job_info *info = bus_job_info(job);
     unsigned there = list_waiting(job, names, sizeof names);
     int64_t waited_s = (cli_now_ms() - since_ms) / 1000;
-    if (info->state != BUS_STATE_GATHERING) {
+    if (info->state == BUS_STATE_SHORT) {
+        (void)snprintf(news, RUN_NEWS_BYTES_MAX,
+                       "waiting for %" PRId64 " s: the job needs %u %s, and too few are left; it "
+                       "fails unless others join within its join window of %g s",
+                       waited_s, info->min, info->min == 1 ? "party" : "parties",
+                       (double)info->join_window_ms / 1000);
+    } else if (info->state != BUS_STATE_GATHERING && there == 0) {
+        (void)snprintf(news, RUN_NEWS_BYTES_MAX,
+                       "waiting for %" PRId64 " s for the end of the job: it is %s", waited_s,
+                       bus_state_name(info->state));
+    } else if (info->state != BUS_STATE_GATHERING) {
         (void)snprintf(news, RUN_NEWS_BYTES_MAX,
                        "waiting for %" PRId64 " s: the job is %s with %u parties, and %u wait for "
                        "a place: %s",
@@ -148,19 +158,18 @@ static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_
 
 /* Asks the broker what the job waits for.  False: it does not answer; the wait has its own
  * bound. */
-static bool ask_for_news(struct run_member *member, int64_t since_ms)
+static bool ask_for_news(const struct run *run, int64_t since_ms, char news[RUN_NEWS_BYTES_MAX])
 {
     struct bus_admin_options options;
     struct bus_admin *admin = NULL;
     struct bus_job *job = NULL;
-    const struct run *run = member->run;
     bus_admin_options_init(&options);
     options.job = run->cli.job;
     bool is_known =
         bus_admin_open(run->cli.server, &options, NEWS_ANSWER_MS, &admin, NULL) == BUS_OK &&
         bus_admin_job_get(admin, run->job, NEWS_ANSWER_MS, &job, NULL) == BUS_OK;
     if (is_known) {
-        describe(job, since_ms, member->news);
+        describe(job, since_ms, news);
     }
     bus_job_free(&job);
     bus_admin_close(&admin);
@@ -191,7 +200,7 @@ static void *wait_for_place(void *arg)
             break;
         }
         is_noting = is_noting || !atomic_exchange(&member->run->is_noting, true);
-        if (is_noting && ask_for_news(member, since_ms)) {
+        if (is_noting && ask_for_news(member->run, since_ms, member->news)) {
             say_word(member, true);
         }
         timeout_ms = NEWS_NEXT_MS;
@@ -222,12 +231,40 @@ void run_job_end_wait(struct run_member *member)
 
 /* ---- what becomes of it -----------------------------------------------------------------------*/
 
+/* Says what becomes of the job, once it takes long. */
+static void note_job(struct run *run, int64_t since_ms)
+{
+    char news[RUN_NEWS_BYTES_MAX];
+    if (ask_for_news(run, since_ms, news)) {
+        run_note(run, "%s", news);
+        run_screen_finish(run);
+    }
+}
+
+/* Waits for the next event; the time that may pass before the next note is in *timeout_ms. */
+static enum bus_err next_event(struct run *run, int64_t since_ms, int64_t *timeout_ms,
+                               const struct bus_event **out_event)
+{
+    for (;;) {
+        int64_t left_ms = cli_left_ms(&run->cli);
+        bool is_last = left_ms >= 0 && left_ms <= *timeout_ms;
+        enum bus_err err = bus_tap_next(run->tap, is_last ? left_ms : *timeout_ms, out_event, NULL);
+        if (err != BUS_ETIMEDOUT || is_last) {
+            return err;
+        }
+        note_job(run, since_ms);
+        *timeout_ms = NEWS_NEXT_MS;
+    }
+}
+
 bool run_job_has_next(struct run *run, int *code)
 {
     const struct bus_event *event = NULL;
     enum bus_err err = BUS_OK;
+    int64_t since_ms = cli_now_ms();
+    int64_t timeout_ms = NEWS_FIRST_MS;
     while (err == BUS_OK || err == BUS_EOVERRUN) {
-        err = bus_tap_next(run->tap, cli_left_ms(&run->cli), &event, NULL);
+        err = next_event(run, since_ms, &timeout_ms, &event);
         const char *name = err == BUS_OK ? bus_event_name(event) : "";
         if (strcmp(name, "job.attempt") == 0 && bus_event_count(event) > run->attempt) {
             run->attempt = (unsigned)bus_event_count(event);

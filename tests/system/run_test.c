@@ -1074,9 +1074,27 @@ Test(run, says_for_whom_it_waits_and_ends)
     start(&run, "-j", "pair", "-p", "alice", "--min", "2", "--join-timeout", "10", "--", "true",
           NULL);
     expect_exit(&run, 3);
-    expect_complaint(&run, "alice: waiting for 3 s: 1 of 2 parties are there: alice\n");
+    expect_complaint(&run, "alice: waiting for ");
+    expect_complaint(&run, " s: 1 of 2 parties are there: alice\n");
     expect_complaint(&run, "is stopped: 1 of 2 parties joined within the join timeout of "
                            "10000 ms: alice");
+}
+
+/* The job may go on with others until its join window is over, and errbus run says so. */
+Test(run, says_what_keeps_it_when_its_programs_have_ended)
+{
+    static const char script[] =
+        "echo '{\"type\": \"app.bad\", \"message\": \"\", \"recoverable\": false}' "
+        "> $ERRBUS_ERROR_FILE; exit 1";
+    start(&run, "-j", "alone", "-p", "alice", "--min", "1", "--max-restarts", "1", "--max", "1",
+          "--join-window", "600", "--", "sh", "-c", script, NULL);
+    const char *line = "";
+    while (strstr(line, "unless others join within its join window of 600 s") == NULL) {
+        cr_assert(process_complaint(&run, SOON_MS, &line), "%s", process_complained(&run));
+    }
+    cr_expect_not_null(strstr(line, " s: the job needs 1 party, and too few are left"), "%s", line);
+    cr_assert_eq(kill(run.pid, SIGTERM), 0);
+    expect_exit(&run, 143);
 }
 
 /* All who are to come are started here, so the join window is open for nobody. */
