@@ -365,14 +365,13 @@ static void recall(struct loop *loop)
         loop->peers.items[i].is_mute |= loop->peers.items[i].is_put_off;
 }
 
-/* A client that greets here has the endpoint of the wrong channel.  It waits for an answer where it
- * greeted. */
-static void answer_misdirected(struct loop *loop, conn_id conn, struct span said)
+/* A client that has the endpoint of the wrong channel waits for an answer where it spoke. */
+static void answer_misdirected(struct loop *loop, const struct peer *peer, struct span said)
 {
     struct buffer *answer =
-        misdirected_answer(said, loop_data_endpoint(loop), loop_control_endpoint(loop));
+        misdirected_answer(peer->lane, said, loop_data_endpoint(loop), loop_control_endpoint(loop));
     if (answer != NULL)
-        send_out(loop, LANE_DATA, conn, NULL, answer);
+        send_out(loop, peer->lane, peer->conn, NULL, answer);
     buffer_unref(&answer);
 }
 
@@ -380,15 +379,17 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
 {
     struct core_port_now now = clock_now(&loop->clock);
     zmq_msg_t *part = &received->part;
+    struct span said = span_of(zmq_msg_data(part), zmq_msg_size(part));
     core_port_speaker(loop->port, peer->principal);
     if (received->part_count != 1) {
         core_port_violation(loop->port, now, peer->conn, "a message must have exactly one part");
-    } else if (peer->lane == LANE_CONTROL) {
-        struct span said = span_of(zmq_msg_data(part), zmq_msg_size(part));
+        return;
+    }
+    answer_misdirected(loop, peer, said);
+    if (peer->lane == LANE_CONTROL) {
         if (!put_off(loop, peer, said))
             core_port_control_in(loop->port, now, peer->conn, said);
     } else {
-        answer_misdirected(loop, peer->conn, span_of(zmq_msg_data(part), zmq_msg_size(part)));
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
             core_port_violation(loop->port, now, peer->conn, "the broker is short of memory");

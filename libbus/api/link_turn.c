@@ -54,6 +54,11 @@ void turn_receive_data(struct link *link, struct turn *turn)
     turn->data_count = 0;
     while (turn->data_count < DATA_PER_TURN &&
            link_receive(link, LINK_DATA, &head, &part) == LINK_OK) {
+        if (head != NULL && part == NULL && turn->refusal == NULL) {
+            turn->refusal = head;
+            head = NULL;
+            continue;
+        }
         if (head == NULL || part == NULL) {
             turn->is_data_broken = true;
             buffer_unref(&head);
@@ -80,6 +85,9 @@ bool turn_take_in(struct bus *bus, struct turn *turn, int64_t now_ns)
         buffer_unref(&turn->parts[i]);
         buffer_unref(&turn->heads[i]);
     }
+    if (turn->refusal != NULL)
+        session_data_refused_in(bus->session, now_ns, buffer_span(turn->refusal));
+    buffer_unref(&turn->refusal);
     /* The link received a wrong number of parts.  An empty part breaks the protocol in the same
      * way. */
     if (turn->is_control_broken || turn->is_data_broken)

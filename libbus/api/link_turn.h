@@ -20,7 +20,8 @@ struct turn {
     unsigned data_count;
     bool is_control_broken; /* a message had not one part */
     bool is_data_broken;
-    bool is_link_closed; /* the session is told when the messages before it are read */
+    struct buffer *refusal; /* of the data connection; or NULL */
+    bool is_link_closed;    /* the session is told when the messages before it are read */
     /* where data was dialled beside control; "": nowhere, or the session has it */
     char early_data[LIMIT_ENDPOINT_BYTES + 1];
     /* to be sent */

@@ -76,7 +76,8 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
 /* Takes the next message, never waits.  Control: one part, and *out_head NULL.  Data: the
  * delivery header, and the batch behind it.  Both are buffers given to the caller, data aligned to
  * 8 bytes.  Messages with another number of parts come with *out_part NULL: the other side broke
- * the protocol.  LINK_RESOURCES: the connection was given up, as link_wait() will say. */
+ * the protocol, or refuses the data connection in one part, which is *out_head.  LINK_RESOURCES:
+ * the connection was given up, as link_wait() will say. */
 enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer **out_head,
                            struct buffer **out_part);
 

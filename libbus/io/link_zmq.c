@@ -438,7 +438,8 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
     zmq_msg_init(&parts[0]);
     zmq_msg_init(&parts[1]);
     unsigned count = receive_message(connection->socket, parts, wanted);
-    struct buffer *first = count == wanted ? part_wrap(&parts[0], VALUE_ALIGN) : NULL;
+    bool has_first = count == 1 || count == wanted;
+    struct buffer *first = has_first ? part_wrap(&parts[0], VALUE_ALIGN) : NULL;
     struct buffer *second =
         count == wanted && wanted == 2 ? part_wrap(&parts[1], VALUE_ALIGN) : NULL;
     zmq_msg_close(&parts[0]);

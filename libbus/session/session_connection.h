@@ -17,6 +17,9 @@ void session_break(struct session *session, const char *what);
 void session_dial(struct session *session);
 /* Gives the connection up; the next one starts after the back-off. */
 void session_lose_link(struct session *session);
+/* A part came alone on the data channel: the broker says that it is none.  Anything else breaks the
+ * protocol. */
+void session_data_refused_in(struct session *session, int64_t now_ns, struct span part);
 /* BYE: the broker stops in good order and may come back. */
 void session_bye(struct session *session);
 /* The broker accepted something that was sent on the data channel. */

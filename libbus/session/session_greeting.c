@@ -243,6 +243,15 @@ static bool is_gone_as_asked(const struct session *session, const struct msg_ref
            session_uploads_under_way(session) == 0;
 }
 
+static void finish_refused(struct session *session, const struct msg_refused *refused)
+{
+    uint8_t error[SESSION_ERROR_BYTES];
+    session_finish(session, (enum wire_code)refused->code,
+                   session_error_make(
+                       session, refused->code == CODE_ELOST ? ERROR_BROKER_LOST : ERROR_REJECTED,
+                       refused->type, refused->message, error));
+}
+
 void greeting_refused_in(struct session *session, const struct msg_refused *refused)
 {
     if (!code_is_error(refused->code)) {
@@ -265,9 +274,15 @@ void greeting_refused_in(struct session *session, const struct msg_refused *refu
         session_finish(session, CODE_ECLOSED, SPAN_NONE);
         return;
     }
-    uint8_t error[SESSION_ERROR_BYTES];
-    session_finish(session, (enum wire_code)refused->code,
-                   session_error_make(
-                       session, refused->code == CODE_ELOST ? ERROR_BROKER_LOST : ERROR_REJECTED,
-                       refused->type, refused->message, error));
+    finish_refused(session, refused);
+}
+
+void greeting_data_refused_in(struct session *session, const struct msg_refused *refused)
+{
+    if (!code_is_error(refused->code))
+        session_break(session, "refused without a reason");
+    else if (session->is_welcome)
+        session_lose_link(session); /* it has been up: another endpoint is right */
+    else
+        finish_refused(session, refused);
 }

@@ -297,13 +297,31 @@ static void message_in(struct session *session, const struct msg *msg, struct sp
     }
 }
 
+/* What an old connection still had does not count. */
+static bool is_connected(const struct session *session)
+{
+    return session->phase != PHASE_WAIT && session->phase != PHASE_OVER &&
+           session->action != SESSION_CONNECT_CONTROL;
+}
+
+void session_data_refused_in(struct session *session, int64_t now_ns, struct span part)
+{
+    struct msg msg;
+    session_see_time(session, now_ns);
+    if (!is_connected(session))
+        return;
+    if (session->phase == PHASE_ATTACH &&
+        msg_decode(part, MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) == WIRE_OK &&
+        msg.type == MSG_REFUSED)
+        greeting_data_refused_in(session, &msg.as.refused);
+    else
+        session_break(session, "a header without a batch on the data channel");
+}
+
 void session_control_in(struct session *session, int64_t now_ns, struct span part)
 {
     session_see_time(session, now_ns);
-    /* What an old connection still had does not count. */
-    bool is_connected = session->phase != PHASE_WAIT && session->phase != PHASE_OVER &&
-                        session->action != SESSION_CONNECT_CONTROL;
-    if (!is_connected)
+    if (!is_connected(session))
         return;
     struct msg msg;
     unsigned number = 0;

@@ -205,6 +205,29 @@ Test(reach, the_data_channel_that_is_taken_for_control_says_so_at_once, .init = 
     must_close(&bus);
 }
 
+/* ---- and the other way round ----------------------------------------------------------------- */
+
+Test(reach, the_control_channel_that_is_taken_for_data_says_so_at_once, .init = stage_open,
+     .fini = stage_close)
+{
+    char server[1024];
+    struct process process;
+    const char *const words[] = {"pub", "-p", "alice", "w", "x", NULL};
+    int64_t start_ms = test_now_ms();
+    snprintf(server, sizeof server, "%s,data=%s", stage.control, port_of(stage.control));
+    start(&process, server, words);
+    cr_expect_eq(process_wait(&process, SOON_MS), 2);
+    cr_expect_lt(test_now_ms() - start_ms, TWO_TRIES_MS);
+    expect_complaint(&process, "the data connection reached the control channel of a broker");
+    expect_complaint(&process, stage.data);
+    process_fini(&process);
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    expect_code(bus_open(server, NULL, BUS_FOREVER, &bus, &error), BUS_EINVAL);
+    cr_expect_str_eq(bus_error_type(error), "errbus.wrong_channel");
+    bus_error_unref(&error);
+}
+
 /* ---- a signal ends every subcommand in one way ----------------------------------------------- */
 
 static const char *const subcommands[] = {

@@ -2,6 +2,7 @@
 /* Greeting, connections, time and the end of a session, in virtual time. */
 #include "libbus/session/session.h"
 
+#include "libbus/session/session_connection.h"
 #include "tests/unit/session_driver.h"
 
 #include <stdio.h>
@@ -714,6 +715,50 @@ Test(session, has_not_left_when_its_farewell_was_never_sent)
     session_leave(d.session);
     (void)driver_dial(&d);
     end_as_fenced();
+    driver_fini(&d);
+}
+
+/* ---- what should be the data channel, and is none -------------------------------------------- */
+
+static void refuse_data(const char *type)
+{
+    uint8_t bytes[256];
+    size_t count = 0;
+    struct msg refused = {.type = MSG_REFUSED,
+                          .as.refused = {.code = CODE_EINVAL,
+                                         .type = span_text(type),
+                                         .message = span_text("no data channel")}};
+    cr_assert_eq(msg_encode(&refused, bytes, sizeof bytes, &count), WIRE_OK);
+    session_data_refused_in(d.session, d.now_ns, span_of(bytes, count));
+}
+
+Test(session, ends_when_its_first_data_connection_is_refused)
+{
+    driver_init(&d);
+    driver_greet_to_attach(&d, false);
+    refuse_data(ERROR_TYPE_WRONG_CHANNEL);
+    driver_expect_end(&d, CODE_EINVAL, ERROR_TYPE_WRONG_CHANNEL);
+    driver_fini(&d);
+}
+
+Test(session, tries_again_when_a_later_data_connection_is_refused)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, true);
+    refuse_data(ERROR_TYPE_WRONG_CHANNEL);
+    cr_assert_neq(session_state(d.session), SESSION_OVER);
+    d.now_ns = session_deadline_ns(d.session);
+    session_tick(d.session, d.now_ns);
+    driver_greet(&d, true);
+    driver_fini(&d);
+}
+
+Test(session, ends_when_the_data_channel_says_something_else)
+{
+    driver_up(&d);
+    refuse_data(ERROR_TYPE_WRONG_CHANNEL);
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
     driver_fini(&d);
 }
 
