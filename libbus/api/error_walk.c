@@ -180,12 +180,12 @@ static bool is_said_to_reader(const struct bus_error *error)
             strcmp(kind, error_kind_name(ERROR_APPLICATION)) != 0);
 }
 
-/* What stands in parentheses at the end: the kind unless it came first, and the id.  The id of an
- * error that is of no job begins with '/', and nothing can be asked about it. */
+/* What stands in parentheses at the end: the kind unless it came first, and the id.  An error that
+ * is of no party has an id too, but it helps nobody. */
 static void put_marks(struct writer *writer, const struct bus_error *error, bool has_kind)
 {
     const char *id = bus_error_id(error);
-    bool has_id = *id != '\0' && *id != '/';
+    bool has_id = *id != '\0' && *bus_error_party(error) != '\0';
     if (!has_kind && !has_id)
         return;
     put(writer, " (");

@@ -349,6 +349,19 @@ Test(bus_error, is_described_one_line_a_cause)
 }
 
 /* The last line says what happened; what led there is below it. */
+Test(bus_error, is_described_without_an_id_that_is_of_no_party)
+{
+    char text[256];
+    struct bus_error *error = seen(ERROR_DEADLINE, "", "j//0/1", 1);
+    bus_error_describe(error, text, sizeof text);
+    cr_expect_null(strstr(text, "//0"), "%s", text);
+    bus_error_unref(&error);
+    error = seen(ERROR_DEADLINE, "alice", "j/alice/1/2", 1);
+    bus_error_describe(error, text, sizeof text);
+    cr_expect_not_null(strstr(text, "(j/alice/1/2)"), "%s", text);
+    bus_error_unref(&error);
+}
+
 Test(bus_error, is_described_with_the_last_line_of_its_message_first)
 {
     static const struct {
