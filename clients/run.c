@@ -326,10 +326,12 @@ static int run_all(struct run *run)
     if (!run_warden_start(&run->warden)) {
         return complain(run, "cannot start", "the warden", errno);
     }
-    if (run->log_folder == NULL) {
-        run_note(run, "output is kept in %s", run->folder);
-    }
     result = run_job_prepare(run);
+    if (run->log_folder == NULL && result == CLI_OK) {
+        run_note(run, "output is kept in %s", run->folder);
+    } else if (run->log_folder == NULL) {
+        (void)rmdir(run->folder); /* nothing was started */
+    }
     if (result == CLI_OK) {
         result = run_attempts(run);
     }

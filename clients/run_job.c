@@ -146,9 +146,10 @@ static void describe(const struct bus_job *job, int64_t since_ms, char news[RUN_
                        waited_s, bus_state_name(info->state), info->world_size, there, names);
     } else if (there >= info->min) {
         (void)snprintf(news, RUN_NEWS_BYTES_MAX,
-                       "waiting for %" PRId64 " s: %u parties are there, and the job waits for "
-                       "more until its join window of %g s is over: %s",
-                       waited_s, there, (double)info->join_window_ms / 1000, names);
+                       "waiting for %" PRId64 " s: %u %s there, and the job waits for more until "
+                       "its join window of %g s is over: %s",
+                       waited_s, there, there == 1 ? "party is" : "parties are",
+                       (double)info->join_window_ms / 1000, names);
     } else {
         (void)snprintf(news, RUN_NEWS_BYTES_MAX,
                        "waiting for %" PRId64 " s: %u of %u parties are there: %s", waited_s, there,

@@ -231,6 +231,8 @@ item_no_broker() {
         # shellcheck disable=SC2086 # several words
         says 5 "waiting for a broker at" "$host_port" -- errbus ${command%% *} -W 1.5 ${command#* }
     done
+    set -- "$TMPDIR"/errbus-run-*
+    [ ! -e "$1" ] || die "errbus run without a broker: expected no folder of output; there is $1"
     at_once 5 'name-of-nobody.invalid does not resolve' -- errbus status -s name-of-nobody.invalid:7370
     runs_broker --journal none # host:port is taken without tcp://
     says 0 -- errbus pub -s "$host_port" -p alice grads 'gradients of round 0'

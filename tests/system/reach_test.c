@@ -109,6 +109,7 @@ Test(reach, a_party_says_once_that_it_waits, .init = set_up, .fini = tear_down)
         const char *said = strstr(process_complained(&processes[i]), text);
         cr_assert_not_null(said, "%s: %s", patient[i][0], process_complained(&processes[i]));
         cr_expect_null(strstr(said + strlen(text), "waiting"), "%s", said);
+        cr_expect_null(strstr(said, "is kept in"), "%s", said); /* nothing was started */
         expect_complaint(&processes[i], "nothing listens there");
         process_fini(&processes[i]);
     }
