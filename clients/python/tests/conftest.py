@@ -20,16 +20,29 @@ def until(is_so, within=20):
 
 
 class Broker:
-    def __init__(self):
+    def __init__(self, journal="none"):
+        self._journal = str(journal)
+        self._endpoints = {"control": "tcp://127.0.0.1:*", "data": "tcp://127.0.0.1:*"}
+        self.start()
+        self.endpoint = self._endpoints["control"]
+        self.buses = []
+
+    def start(self):
+        """Starts it; again at the same ports."""
+        words = [word for name, where in self._endpoints.items() for word in (f"--{name}", where)]
         self.process = subprocess.Popen(
-            [os.environ["ERRBUSD"], "--control", "tcp://127.0.0.1:*", "--data",
-             "tcp://127.0.0.1:*", "--journal", "none"],
+            [os.environ["ERRBUSD"], "--journal", self._journal, *words],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )
         line = self.process.stdout.readline()
         assert line.startswith("errbusd ready"), line
-        self.endpoint = dict(word.split("=", 1) for word in line.split()[2:])["control"]
-        self.buses = []
+        told = dict(word.split("=", 1) for word in line.split()[2:])
+        self._endpoints = {name: told[name] for name in self._endpoints}
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
 
     def open(self, party, **options):
         options.setdefault("timeout", 20)
