@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MPL-2.0
 # usage: run.sh BUILD [--rayfed-source DIR] [NAME ...]
 # Runs Errbus under the programs of others, which come from PyPI into virtual environments below
-# BUILD, one for each.  Each NAME is the name of a file requirements/NAME.txt and of a test
-# test_NAME.py; default: all.  What cannot be installed is skipped by name.  --rayfed-source: also
+# BUILD, one for each.  Each NAME is the name of a file requirements/NAME.txt, and begins those of
+# its tests, test_NAME*.py; default: all.  What cannot be installed is skipped by name.  --rayfed-source: also
 # RayFed's own tests, from a checkout, with the classes of errbus.rayfed in place of its gRPC.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -80,7 +80,7 @@ for name; do
         exit 1
     }
     say "$name"
-    (cd "$here" && python -m pytest -q -p no:cacheprovider "test_$name.py") || status=1
+    (cd "$here" && python -m pytest -q -p no:cacheprovider "test_$name"*.py) || status=1
     if [ "$name" != rayfed ] || [ -z "$rayfed" ]; then
         continue
     fi

@@ -71,7 +71,8 @@ with errbus.open(party="alice") as bus:
     assert bytes(bus.get("alice/w", 0, 20)) == b"value"
 ' >"$work/log" 2>&1 || die "a value does not come"
 /usr/bin/python3 -c '
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 assert version("errbus") == "'"$version"'"
+assert [one.name for one in entry_points(group="torchrun.handlers")] == ["errbus"]
 ' >"$work/log" 2>&1 || die "its metadata is not found"
 echo "libbus0 and python3-errbus $version are made, and carry a value"
