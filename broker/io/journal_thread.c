@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RECORDS_AT_ONCE = 4096 };
 #define BYTES_AT_ONCE (UINT64_C(16) * 1024 * 1024) /* unless one step has more */
 
 /* What the second thread does. */
@@ -237,10 +236,11 @@ static struct journal_step *gather(struct journal_thread *thread, struct journal
     uint64_t bytes = 0;
     for (struct journal_step *step = first; step != NULL; step = step->next) {
         bytes += step->bytes;
-        if (last != NULL && (count + step->count > RECORDS_AT_ONCE || bytes > BYTES_AT_ONCE ||
-                             step->how != 0 || last->how != 0 || last->is_trim))
+        if (last != NULL &&
+            (count + step->count > JOURNAL_THREAD_RECORDS || bytes > BYTES_AT_ONCE ||
+             step->how != 0 || last->how != 0 || last->is_trim))
             break;
-        must(step->count <= RECORDS_AT_ONCE);
+        must(step->count <= JOURNAL_THREAD_RECORDS);
         memcpy(thread->records + count, step->records, step->count * sizeof *step->records);
         count += step->count;
         last = step;
@@ -571,8 +571,8 @@ struct journal_thread *journal_thread_open(struct journal **journal, bool wants_
     thread->is_given_up = !wants_sync; /* the last process may have left some */
     thread->journal = *journal;
     note_place(thread);
-    thread->records = calloc(RECORDS_AT_ONCE, sizeof *thread->records);
-    thread->positions = calloc(RECORDS_AT_ONCE, sizeof *thread->positions);
+    thread->records = calloc(JOURNAL_THREAD_RECORDS, sizeof *thread->records);
+    thread->positions = calloc(JOURNAL_THREAD_RECORDS, sizeof *thread->positions);
     thread->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (thread->records == NULL || thread->positions == NULL || thread->fd < 0 ||
         !start_threads(thread)) {
@@ -607,7 +607,7 @@ uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step 
 {
     struct journal_step *given = *step;
     *step = NULL;
-    must(given->count > 0 && given->count <= RECORDS_AT_ONCE);
+    must(given->count > 0 && given->count <= JOURNAL_THREAD_RECORDS);
     pthread_mutex_lock(&thread->lock);
     uint64_t ticket = ++thread->last_ticket;
     given->ticket = ticket;

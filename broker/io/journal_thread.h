@@ -30,6 +30,8 @@
 
 /* From so many waiting bytes on the loop reads no more data. */
 #define JOURNAL_THREAD_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
+/* Records of one step, and of all steps that are written at once. */
+enum { JOURNAL_THREAD_RECORDS = 4096 };
 /* A record without content, written to see whether there is room again; a replay skips it. */
 enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX };
 /* Of a journal that is not synced as it comes. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 
 enum { SOON_MS = 20000 };
 
@@ -89,6 +90,46 @@ Test(journal_thread, logs_and_syncs_in_order)
     cr_assert(journal_thread_has_room(thread));
     journal_thread_close(&thread);
     cr_assert_eq(count_after_crash(), 500);
+}
+
+/* One step of so many records, from a number on. */
+static uint64_t give_many(uint64_t number, size_t count)
+{
+    struct journal_step *step = journal_step_new(count, count * DRIVER_BODY_MAX);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t body[DRIVER_BODY_MAX];
+        journal_step_add(step, DRIVER_KIND, span_of(body, driver_body(number + i, body)));
+    }
+    return journal_thread_give(thread, &step);
+}
+
+/* While the first is written the others come, and may not be written together. */
+Test(journal_thread, takes_as_many_records_in_a_step_as_are_written_at_once)
+{
+    static const size_t counts[] = {JOURNAL_THREAD_RECORDS - 1, JOURNAL_THREAD_RECORDS, 1,
+                                    JOURNAL_THREAD_RECORDS, JOURNAL_THREAD_RECORDS};
+    uint64_t number = 0;
+    uint64_t ticket = 0;
+    start(true);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        ticket = give_many(number, counts[i]);
+        number += counts[i];
+    }
+    wait_for(ticket, ticket, JOURNAL_IS_WELL);
+    journal_thread_close(&thread);
+    cr_assert_eq(count_after_crash(), number);
+}
+
+Test(journal_thread, takes_no_more_records_in_a_step_than_that, .signal = SIGABRT)
+{
+    start(true);
+    (void)give_many(0, JOURNAL_THREAD_RECORDS + 1);
+}
+
+Test(journal_thread, takes_no_step_without_a_record, .signal = SIGABRT)
+{
+    start(true);
+    (void)give_many(0, 0);
 }
 
 Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
