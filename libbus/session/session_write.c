@@ -21,14 +21,25 @@ static uint64_t outbox_used(const struct session *session)
     return session->outbox.bytes + session->uploads.bytes + session->own.held_bytes;
 }
 
-/* Whether the outbox may keep so many bytes more: within its limit, or if it is empty. */
+/* Whether almost all is sent.  A large value that waited for the answer to the one before it would
+ * leave the link idle for a round trip. */
+static bool is_sent_far(const struct session *session)
+{
+    uint64_t unsent = session->outbox.bytes + session->uploads.unsent;
+    return trip_is_far(&session->trip) && unsent <= session->uploads.window_bytes &&
+           unsent <= session->options.outbox_bytes_max;
+}
+
+/* Whether the outbox may keep so many bytes more: within its limit, or if it is empty.  Over a link
+ * a large value need not wait until it is. */
 static bool has_room(const struct session *session, uint64_t bytes)
 {
     uint64_t used = outbox_used(session);
     if (used <= session->options.outbox_bytes_max &&
         bytes <= session->options.outbox_bytes_max - used)
         return true;
-    return session->outbox.bytes + session->uploads.bytes == 0;
+    return session->outbox.bytes + session->uploads.bytes == 0 ||
+           (bytes > session->pace.bytes && is_sent_far(session));
 }
 
 bool session_has_room(const struct session *session)

@@ -202,16 +202,21 @@ static inline void driver_echo_late(struct driver *d, int64_t ms)
     driver_say(d, &(struct msg){.type = MSG_ECHO, .as.echo.sent_ns = sent_ns});
 }
 
-/* Up over a link with such a round trip, that is known to be long. */
-static inline void driver_up_far(struct driver *d, int64_t ms)
+/* From nothing to UP over a link with such a round trip, that is known to be long. */
+static inline void driver_greet_far(struct driver *d, int64_t ms)
 {
     uint64_t trip_ns = 0;
-    driver_init(d);
     driver_greet_late(d, ms);
     while (trip_ns == 0) {
         driver_echo_late(d, ms);
         trip_ns = driver_expect(d, MSG_BEAT).as.beat.trip_ns;
     }
+}
+
+static inline void driver_up_far(struct driver *d, int64_t ms)
+{
+    driver_init(d);
+    driver_greet_far(d, ms);
 }
 
 static inline void driver_up(struct driver *d)

@@ -597,6 +597,43 @@ Test(session_write, sends_more_of_a_value_ahead_over_a_long_link)
     driver_fini(&d);
 }
 
+/* Publishes a second value while the first one goes out, one window in each round trip. */
+static enum wire_code publish_behind(uint32_t topic, uint64_t bytes)
+{
+    uint64_t sent = 0;
+    struct frame frame;
+    cr_assert_eq(publish_bytes(topic, bytes), CODE_OK);
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    while (sent < bytes) {
+        for (; session_data_out(d.session, d.now_ns) != NULL; sent += DEFAULT_CHUNK_BYTES)
+            session_data_sent(d.session);
+        if (publish_bytes(topic, bytes) == CODE_OK)
+            return CODE_OK;
+        d.now_ns += 200 * DRIVER_MS;
+        if (sent < bytes)
+            chunked(1, 0, sent);
+    }
+    return CODE_ETIMEDOUT;
+}
+
+/* The outbox has room for one of them. */
+Test(session_write, begins_a_large_value_while_the_one_before_is_on_its_way)
+{
+    struct session_options options = driver_options("alice");
+    options.outbox_bytes_max = 8 * DEFAULT_CHUNK_BYTES;
+    for (int is_far = 0; is_far < 2; is_far++) {
+        driver_init_with(&d, &options);
+        if (is_far)
+            driver_greet_far(&d, 200);
+        else
+            driver_greet(&d, false);
+        uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+        cr_expect_eq(publish_behind(x, options.outbox_bytes_max), is_far ? CODE_OK : CODE_ETIMEDOUT,
+                     "%d", is_far);
+        driver_fini(&d);
+    }
+}
+
 Test(session_write, shares_a_long_link_among_uploads)
 {
     driver_up_far(&d, 10);
