@@ -393,3 +393,73 @@ Test(core_standstill, that_is_short_gives_up_nothing_that_waits_for_its_data)
     tick();
     EXPECT("3 < party.suspect alice/1 #0 x0\n");
 }
+
+/* The value may lie in a socket: the broker looks once more, as much later as it was late. */
+Test(core_standstill, that_is_short_lets_no_value_miss_its_deadline)
+{
+    enum { DEADLINE_MS = 200, LATE_MS = 300 };
+    begin();
+    uint32_t topic = open_topic(1, "alice/x");
+    for (uint64_t seq = 0; seq < 2; seq++) {
+        promise(1, topic, seq, DEADLINE_MS);
+        forget();
+        stand_ms(DEADLINE_MS + LATE_MS);
+        tick();
+        look();
+        cr_expect_null(strstr(said, "slot.failed"), "%s", said);
+        if (seq == 0)
+            commit(1, topic, seq, 5);
+        beat(1);
+        wait_ms(LATE_MS - 1);
+        cr_expect_null(strstr(said, "slot.failed"), "%s", said);
+        cr_expect_null(strstr(said, "refusal"), "%s", said);
+        beat(1);
+        wait_ms(1);
+        cr_expect_eq(strstr(said, "slot.failed") != NULL, seq == 1, "%s", said);
+    }
+}
+
+/* On time, a deadline is one. */
+Test(core_standstill, that_is_none_changes_no_deadline)
+{
+    begin();
+    uint32_t topic = open_topic(1, "alice/x");
+    promise(1, topic, 0, 200);
+    forget();
+    wait_ms(199);
+    EXPECT("");
+    wait_ms(1);
+    EXPECT("3 < slot.failed alice/1 alice/x#0 x1 (deadline of alice)\n");
+}
+
+/* A sign of life may lie in a socket. */
+Test(core_standstill, that_is_short_ends_no_lease)
+{
+    enum { LEASE_MS = 400, LATE_MS = 100 };
+    begin();
+    join_quickly(2);
+    for (int i = 0; i < 2; i++) {
+        if (i == 0) {
+            uint32_t tasks = open_topic(1, "alice/tasks");
+            subscribe_as(2, (struct msg_subscribe){.sub = 1,
+                                                   .pattern = span_text("alice/tasks"),
+                                                   .group = span_text("work"),
+                                                   .credit = 1,
+                                                   .lease_ms = LEASE_MS,
+                                                   .window_bytes = DEFAULT_SUB_WINDOW_BYTES});
+            publish(1, tasks, 0, 1, 5);
+        }
+        beat(2);
+        forget();
+        stand_ms(LEASE_MS + LATE_MS);
+        tick();
+        look();
+        cr_expect_null(strstr(said, "2 < over: sub"), "%s", said);
+        if (i == 0)
+            beat(2);
+        wait_ms(BEAT_MS / 2 - 1);
+        cr_expect_null(strstr(said, "2 < over: sub"), "%s", said);
+        wait_ms(1);
+        cr_expect_eq(strstr(said, "2 < over: sub 1 task") != NULL, i == 1, "%s", said);
+    }
+}

@@ -263,10 +263,18 @@ void group_lease_timer(struct core *core, struct sub *member)
         end_ns = session_window_ns(core, session);
     if (member->held_count == 0)
         return;
+    int64_t wait_ns = core_second_look_ns(core, &member->lease_timer, session->beat_ns / 2);
     if (core_clock(core) < end_ns) {
+        member->is_looked_again = false;
         timers_set(&core->timers, &member->lease_timer, end_ns);
         return;
     }
+    if (wait_ns > 0 && !member->is_looked_again) {
+        member->is_looked_again = true;
+        timers_set(&core->timers, &member->lease_timer, core_clock(core) + wait_ns);
+        return;
+    }
+    member->is_looked_again = false;
     struct text text;
     text_init(&text);
     text_add(&text, "no sign of life of ");

@@ -27,10 +27,6 @@
 
 enum { UNHEARD_RETURNS_MAX = 2 };
 
-/* A timer that fires so much late shows that the broker was late itself.  It may not have read all
- * messages that came. */
-#define LATE_LOOK_NS (10 * MS_NS)
-
 static int64_t later_ns(int64_t a_ns, int64_t b_ns)
 {
     return a_ns > b_ns ? a_ns : b_ns;
@@ -210,11 +206,11 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
 /* The timer fired late, by less than AWAY_SLACK_NS in core.c: the broker was late itself, and
  * messages may not be read yet.  So it checks again, after as much time as it was late, at most
  * half a beat. */
-static bool looks_again(struct core *core, struct session *session, int64_t late_ns)
+static bool looks_again(struct core *core, struct session *session)
 {
-    if (late_ns <= LATE_LOOK_NS || session->is_looked_again)
+    int64_t wait_ns = core_second_look_ns(core, &session->timer, session->beat_ns / 2);
+    if (wait_ns == 0 || session->is_looked_again)
         return false;
-    int64_t wait_ns = late_ns < session->beat_ns / 2 ? late_ns : session->beat_ns / 2;
     session->is_looked_again = true;
     timers_set(&core->timers, &session->timer, core_clock(core) + wait_ns);
     return true;
@@ -241,7 +237,7 @@ void session_timer(struct core *core, struct session *session)
     int64_t late_ns = clock_ns - session->timer.due_ns;
     bool is_closed = session->control == 0 && clock_ns >= grace_end_ns(core, session);
     bool is_silent = session->is_suspect && clock_ns >= silence_end_ns(core, session);
-    if ((is_closed || is_silent) && looks_again(core, session, late_ns))
+    if ((is_closed || is_silent) && looks_again(core, session))
         return;
     if (is_closed) {
         session_lose(core, session, ERROR_TYPE_CONNECTION_CLOSED,

@@ -102,6 +102,21 @@ static inline int64_t core_clock(const struct core *core)
     return core->now_ns - core->away_ns;
 }
 
+/* A timer that fires so much late shows that the broker was late itself.  It may not have read all
+ * messages that came. */
+#define LATE_LOOK_NS (10 * MS_NS)
+
+/* After such a time it looks again before it judges: as long as it was late, most_ns at most.
+ * 0: it was not late. */
+static inline int64_t core_second_look_ns(const struct core *core, const struct timer *timer,
+                                          int64_t most_ns)
+{
+    int64_t late_ns = core_clock(core) - timer->due_ns;
+    if (late_ns <= LATE_LOOK_NS)
+        return 0;
+    return late_ns < most_ns ? late_ns : most_ns;
+}
+
 /* One from the pool: any, or while replaying the one of this number, unless it is in use. */
 static inline void *core_take(struct pool *pool, uint32_t id)
 {

@@ -30,6 +30,7 @@ struct slot_terms {
     uint32_t id;
     struct open_slot *open;
     struct timer timer;
+    bool is_looked_again;   /* its timer was late, and is set once more */
     int64_t deadline_ms;    /* -1: none */
     int64_t ends_ns;        /* the deadline; INT64_MAX: none */
     int64_t due_wall_ns;    /* the same by the wall clock, for a restart */

@@ -434,9 +434,17 @@ static void step_data(struct core *core, const struct event *event)
 /* ---- time ------------------------------------------------------------------------------------ */
 
 /* The timer of a reply also fires before its deadline, to see whether a member serves the
- * request. */
+ * request.  A broker that was late itself may not have read the value, or who serves it. */
 static void fire_slot(struct core *core, struct open_slot *open)
 {
+    struct slot_terms *terms = open->terms;
+    int64_t wait_ns = core_second_look_ns(core, &terms->timer, AWAY_SLACK_NS);
+    if (wait_ns > 0 && !terms->is_looked_again) {
+        terms->is_looked_again = true;
+        timers_set(&core->timers, &terms->timer, core_clock(core) + wait_ns);
+        return;
+    }
+    terms->is_looked_again = false;
     if (!open_slot_is_reply(open) || request_look(core, open))
         settle_deadline(core, open);
 }
