@@ -17,12 +17,14 @@ void leases_init(struct leases *leases, struct memory *memory)
     list_init(&leases->held);
     list_init(&leases->due);
     list_init(&leases->said);
+    list_init(&leases->lost);
 }
 
 static void lease_free(struct leases *leases, struct lease *lease)
 {
     buffer_unref(&lease->why);
     buffer_unref(&lease->error);
+    leases->lost_count -= lease->state == LEASE_LOST;
     list_remove(&lease->link);
     id_map_remove(&leases->by_number, lease->number);
     pool_give(&leases->pool, lease);
@@ -57,15 +59,48 @@ struct lease *leases_find(const struct leases *leases, uint64_t number)
     return lease != NULL && lease->state == LEASE_HELD ? lease : NULL;
 }
 
-struct lease *leases_find_task(const struct leases *leases, uint32_t sub, uint32_t topic,
-                               uint64_t seq, uint8_t delivery)
+static bool is_of(const struct lease *lease, const struct lease_key *key)
+{
+    return lease->sub == key->sub && lease->topic == key->topic && lease->seq == key->seq &&
+           lease->delivery == key->delivery;
+}
+
+struct lease *leases_find_task(const struct leases *leases, const struct lease_key *key)
 {
     struct lease *lease = NULL;
     while ((lease = pool_next(&leases->pool, lease != NULL ? lease->id : 0)) != NULL)
-        if (lease->sub == sub && lease->topic == topic && lease->seq == seq &&
-            lease->delivery == delivery)
+        if (is_of(lease, key))
             return lease;
     return NULL;
+}
+
+void leases_lose(struct leases *leases, const struct lease_key *key)
+{
+    struct lease *lease = leases_add(leases);
+    if (lease == NULL)
+        return;
+    lease->sub = key->sub;
+    lease->topic = key->topic;
+    lease->seq = key->seq;
+    lease->delivery = key->delivery;
+    lease->is_over = true;
+    lease->state = LEASE_LOST;
+    list_remove(&lease->link);
+    list_push(&leases->lost, &lease->link);
+    leases->lost_count += 1;
+    if (leases->lost_count > LEASES_LOST_MAX)
+        lease_free(leases, lease_of(leases->lost.next));
+}
+
+bool leases_was_lost(struct leases *leases, const struct lease_key *key)
+{
+    LIST_EACH(link, &leases->lost) {
+        if (!is_of(lease_of(link), key))
+            continue;
+        lease_free(leases, lease_of(link));
+        return true;
+    }
+    return false;
 }
 
 void leases_settle(struct leases *leases, struct lease *lease, enum lease_end end,
@@ -117,6 +152,9 @@ bool leases_reached(const struct leases *leases, uint64_t settled)
 void leases_drop(struct leases *leases, uint32_t sub)
 {
     LIST_EACH(link, &leases->held)
+        if (lease_of(link)->sub == sub)
+            lease_free(leases, lease_of(link));
+    LIST_EACH(link, &leases->lost)
         if (lease_of(link)->sub == sub)
             lease_free(leases, lease_of(link));
 }

@@ -8,11 +8,15 @@
  *
  *   HELD   the application has the task
  *   DUE    the application settled it; TASK is to be sent
- *   SAID   TASK was sent, with a number */
+ *   SAID   TASK was sent, with a number
+ *
+ * The broker may end a lease before its task is here, or is handed out: its word is on the control
+ * channel.  Then the task is remembered as LOST, and is not handed out when it comes. */
 #ifndef SESSION_LEASES_H
 #define SESSION_LEASES_H
 
 #include "libbus/base/buffer.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/list.h"
 #include "libbus/base/map.h"
 #include "libbus/base/memory.h"
@@ -22,7 +26,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum lease_state { LEASE_HELD, LEASE_DUE, LEASE_SAID };
+enum lease_state { LEASE_HELD, LEASE_DUE, LEASE_SAID, LEASE_LOST };
+
+/* So many tasks are remembered as LOST: all that one member may have. */
+enum { LEASES_LOST_MAX = LIMIT_GROUP_CREDIT };
 
 enum lease_end { /* TASK.how */
                  LEASE_DONE = 0,
@@ -49,7 +56,7 @@ struct lease {
     uint64_t after_upload;   /* its reply is among the uploads up to this ordinal */
     uint64_t settled;        /* leases.settled when it was settled */
     uint64_t control_number; /* SAID: of the TASK */
-    struct list link;        /* in held, due or said */
+    struct list link;        /* in held, due, said or lost */
 };
 
 struct leases {
@@ -61,6 +68,16 @@ struct leases {
     struct list held;
     struct list due;
     struct list said; /* by control_number */
+    struct list lost;
+    uint32_t lost_count;
+};
+
+/* One delivery of a task to a subscription. */
+struct lease_key {
+    uint32_t sub;
+    uint32_t topic;
+    uint64_t seq;
+    uint8_t delivery;
 };
 
 void leases_init(struct leases *leases, struct memory *memory);
@@ -70,8 +87,11 @@ struct lease *leases_add(struct leases *leases);
 /* NULL: it is settled, or its subscription is closed. */
 struct lease *leases_find(const struct leases *leases, uint64_t number);
 /* The lease of this delivery of this slot, in any state; NULL: there is none. */
-struct lease *leases_find_task(const struct leases *leases, uint32_t sub, uint32_t topic,
-                               uint64_t seq, uint8_t delivery);
+struct lease *leases_find_task(const struct leases *leases, const struct lease_key *key);
+/* The broker ended a lease whose task was not handed out.  Without memory it is not remembered. */
+void leases_lose(struct leases *leases, const struct lease_key *key);
+/* Whether that happened to this task; it is then forgotten. */
+bool leases_was_lost(struct leases *leases, const struct lease_key *key);
 /* HELD to DUE.  error is copied; without memory the lease goes without it. */
 void leases_settle(struct leases *leases, struct lease *lease, enum lease_end end,
                    int64_t retry_after_ms, struct span error, uint64_t after_upload);

@@ -313,10 +313,9 @@ enum wire_code session_sub_take(struct session *session, uint32_t number, struct
     return session_sub_take_range(session, number, 1, out, out_error);
 }
 
-enum wire_code session_sub_take_range(struct session *session, uint32_t number, uint32_t values_max,
-                                      struct session_item *out, struct buffer **out_error)
+static enum wire_code take_item(struct session *session, struct inbox_sub *sub, uint32_t values_max,
+                                struct session_item *out, struct buffer **out_error)
 {
-    struct inbox_sub *sub = sub_find(session, number);
     enum wire_code code = sub != NULL ? look_for_item(session, sub) : CODE_OK;
     if (code == CODE_ENOMEM)
         return code;
@@ -327,9 +326,20 @@ enum wire_code session_sub_take_range(struct session *session, uint32_t number, 
     if (look_code == CODE_EPROTO)
         session_break(session, "a frame that does not belong there");
     acks_taken(session, sub);
-    if (code == CODE_OK && sub->is_shared)
-        code = hand_task(session, sub, out);
     return code;
+}
+
+enum wire_code session_sub_take_range(struct session *session, uint32_t number, uint32_t values_max,
+                                      struct session_item *out, struct buffer **out_error)
+{
+    for (;;) {
+        struct inbox_sub *sub = sub_find(session, number);
+        enum wire_code code = take_item(session, sub, values_max, out, out_error);
+        if (code != CODE_OK || !sub->is_shared)
+            return code;
+        if (!tasks_drop_lost(session, sub, out))
+            return hand_task(session, sub, out);
+    }
 }
 
 bool session_sub_is_readable(const struct session *session, uint32_t number)

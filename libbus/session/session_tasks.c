@@ -31,13 +31,33 @@ enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
     return CODE_OK;
 }
 
+/* It is given back.  If its lease is over, as the broker said, that changes nothing.  Otherwise it
+ * is another task of the same name, as a dead letter that was replayed. */
+bool tasks_drop_lost(struct session *session, const struct inbox_sub *sub,
+                     struct session_item *item)
+{
+    const struct lease_key key = {
+        .sub = sub->number, .topic = item->topic, .seq = item->seq, .delivery = item->delivery};
+    if (!leases_was_lost(&session->leases, &key))
+        return false;
+    if (tasks_take(session, sub, item) == CODE_OK)
+        session_task_end(session, item->lease, SESSION_TASK_RETURNED, 0, SPAN_NONE);
+    buffer_unref(&item->buffer);
+    return true;
+}
+
 void tasks_over_in(struct session *session, const struct msg_task_over *over)
 {
-    struct lease *lease =
-        leases_find_task(&session->leases, (uint32_t)over->sub, (uint32_t)over->topic, over->seq,
-                         (uint8_t)over->delivery);
+    const struct lease_key key = {.sub = (uint32_t)over->sub,
+                                  .topic = (uint32_t)over->topic,
+                                  .seq = over->seq,
+                                  .delivery = (uint8_t)over->delivery};
+    const struct inbox_sub *sub = inbox_sub_find(&session->inbox, key.sub);
+    struct lease *lease = leases_find_task(&session->leases, &key);
+    if (lease == NULL && sub != NULL && !sub->is_closing)
+        leases_lose(&session->leases, &key); /* the task is not handed out yet */
     if (lease == NULL || lease->is_over)
-        return; /* the task is not handed out yet: settling it will have no effect */
+        return;
     lease->is_over = true;
     lease->why = over->error.bytes > 0 ? buffer_copy(over->error) : NULL;
     session->news.is_result = true;

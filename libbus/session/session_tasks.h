@@ -8,6 +8,9 @@
 /* The application gets a task, which becomes a lease.  Errors: CODE_ENOMEM. */
 enum wire_code tasks_take(struct session *session, const struct inbox_sub *sub,
                           struct session_item *item);
+/* Whether the task's lease was over before it came.  Then it is given back, and not handed out. */
+bool tasks_drop_lost(struct session *session, const struct inbox_sub *sub,
+                     struct session_item *item);
 void tasks_over_in(struct session *session, const struct msg_task_over *over);
 /* Sends TASK for all settled tasks whose replies are uploaded. */
 void tasks_say(struct session *session);

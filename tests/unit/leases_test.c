@@ -34,6 +34,11 @@ static struct lease *add(uint32_t sub, uint64_t seq)
     return lease;
 }
 
+static struct lease *find(uint32_t sub, uint32_t topic, uint64_t seq, uint8_t delivery)
+{
+    return leases_find_task(&leases, &(struct lease_key){sub, topic, seq, delivery});
+}
+
 Test(leases, are_here_until_what_became_of_them_is_accepted)
 {
     struct lease *lease = add(1, 5);
@@ -41,7 +46,7 @@ Test(leases, are_here_until_what_became_of_them_is_accepted)
     cr_expect_eq(leases_find(&leases, number), lease);
     leases_settle(&leases, lease, LEASE_REJECTED, 100, span_text("why"), 3);
     cr_expect_null(leases_find(&leases, number), "nobody settles it twice");
-    cr_expect_eq(leases_find_task(&leases, 1, 7, 5, 1), lease);
+    cr_expect_eq(find(1, 7, 5, 1), lease);
     cr_expect_eq(lease->state, LEASE_DUE);
     cr_expect_eq(lease->end, LEASE_REJECTED);
     cr_expect_eq(lease->retry_after_ms, 100);
@@ -49,19 +54,19 @@ Test(leases, are_here_until_what_became_of_them_is_accepted)
     cr_expect(span_equal(buffer_span(lease->error), span_text("why")));
     leases_said(&leases, lease, 10);
     leases_accept(&leases, 9);
-    cr_expect_eq(leases_find_task(&leases, 1, 7, 5, 1), lease);
+    cr_expect_eq(find(1, 7, 5, 1), lease);
     leases_accept(&leases, 10);
-    cr_expect_null(leases_find_task(&leases, 1, 7, 5, 1));
+    cr_expect_null(find(1, 7, 5, 1));
 }
 
 Test(leases, are_found_by_sub_topic_slot_and_delivery)
 {
     struct lease *lease = add(1, 5);
-    cr_expect_eq(leases_find_task(&leases, 1, 7, 5, 1), lease);
-    cr_expect_null(leases_find_task(&leases, 2, 7, 5, 1));
-    cr_expect_null(leases_find_task(&leases, 1, 8, 5, 1));
-    cr_expect_null(leases_find_task(&leases, 1, 7, 6, 1));
-    cr_expect_null(leases_find_task(&leases, 1, 7, 5, 2));
+    cr_expect_eq(find(1, 7, 5, 1), lease);
+    cr_expect_null(find(2, 7, 5, 1));
+    cr_expect_null(find(1, 8, 5, 1));
+    cr_expect_null(find(1, 7, 6, 1));
+    cr_expect_null(find(1, 7, 5, 2));
 }
 
 Test(leases, that_are_over_are_gone_when_they_are_settled)
@@ -69,7 +74,7 @@ Test(leases, that_are_over_are_gone_when_they_are_settled)
     struct lease *lease = add(1, 5);
     lease->is_over = true;
     leases_settle(&leases, lease, LEASE_DONE, 0, SPAN_NONE, 0);
-    cr_expect_null(leases_find_task(&leases, 1, 7, 5, 1));
+    cr_expect_null(find(1, 7, 5, 1));
     cr_expect(list_is_empty(&leases.due));
 }
 
@@ -82,7 +87,27 @@ Test(leases, of_a_closed_subscription_go_but_what_is_due_of_it_stays)
     leases_drop(&leases, 1);
     cr_expect_null(leases_find(&leases, held));
     cr_expect_not_null(leases_find(&leases, other));
-    cr_expect_eq(leases_find_task(&leases, 1, 7, 6, 1), due);
+    cr_expect_eq(find(1, 7, 6, 1), due);
+}
+
+static bool was_lost(uint64_t seq)
+{
+    return leases_was_lost(&leases, &(struct lease_key){1, 7, seq, 1});
+}
+
+Test(leases, that_were_over_before_they_began_are_remembered_once)
+{
+    leases_lose(&leases, &(struct lease_key){1, 7, 5, 1});
+    cr_expect_not(was_lost(6));
+    cr_expect(was_lost(5));
+    cr_expect_not(was_lost(5));
+    leases_lose(&leases, &(struct lease_key){1, 7, 5, 1});
+    leases_drop(&leases, 1);
+    cr_expect_not(was_lost(5), "its subscription is closed");
+    for (uint64_t seq = 0; seq <= LEASES_LOST_MAX; seq++)
+        leases_lose(&leases, &(struct lease_key){1, 7, seq, 1});
+    cr_expect_not(was_lost(0), "the oldest is forgotten");
+    cr_expect(was_lost(1));
 }
 
 Test(leases, have_numbers_that_are_never_used_again)

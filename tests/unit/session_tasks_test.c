@@ -114,6 +114,33 @@ Test(session_tasks, that_are_no_requests_are_not_answered)
                  CODE_EINVAL);
 }
 
+static void say_over(uint64_t seq, uint64_t delivery)
+{
+    driver_say(&d,
+               &(struct msg){
+                   .type = MSG_TASK_OVER,
+                   .as.task_over = {.sub = sub, .topic = TASKS, .seq = seq, .delivery = delivery}});
+}
+
+/* Whatever comes first, the task or the word that its lease is over. */
+Test(session_tasks, whose_leases_were_over_before_are_not_handed_out)
+{
+    struct session_item item;
+    for (uint64_t seq = 0; seq < 2; seq++) {
+        if (seq == 0)
+            say_over(seq, 1);
+        deliver(a_task(seq, 1, FRAME_NO_REPLY));
+        if (seq == 1)
+            say_over(seq, 1);
+        cr_expect_eq(session_sub_take(d.session, sub, &item, NULL), CODE_ETIMEDOUT);
+        (void)expect_task(seq, 1, 1); /* given back, in case that it is another one */
+        deliver(a_task(seq, 2, FRAME_NO_REPLY));
+        cr_expect_eq(take().delivery, 2, "it has it again");
+    }
+    deliver(a_task(0, 1, FRAME_NO_REPLY));
+    cr_expect_eq(take().delivery, 1, "it was replayed");
+}
+
 Test(session_tasks, that_are_over_are_told_to_who_has_them)
 {
     struct buffer *why = NULL;
