@@ -39,6 +39,7 @@ static void print_row_json(const struct bus_status_row *row)
         cli_json_number(line, "open", (int64_t)row->open);
         cli_json_number(line, "pending_bytes", (int64_t)row->pending_bytes);
         cli_json_number(line, "next_event", (int64_t)row->next_seq);
+        cli_json_number(line, "window_bytes", (int64_t)row->window_bytes);
         break;
     case BUS_STATUS_PARTY:
         cli_json_text(line, "state", bus_state_name(row->state));
@@ -57,12 +58,14 @@ static void print_row_json(const struct bus_status_row *row)
         cli_json_number(line, "pending", (int64_t)row->pending);
         cli_json_number(line, "pending_bytes", (int64_t)row->pending_bytes);
         cli_json_number(line, "next_seq", (int64_t)row->next_seq);
+        cli_json_number(line, "window_bytes", (int64_t)row->window_bytes);
         break;
     case BUS_STATUS_SUB:
         cli_json_text(line, "party", row->party);
         cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "incarnation", row->incarnation);
         cli_json_number(line, "lag", (int64_t)row->pending);
+        cli_json_number(line, "window_bytes", (int64_t)row->window_bytes);
         break;
     case BUS_STATUS_GROUP:
         cli_json_text(line, "topic", row->pattern);

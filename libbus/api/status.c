@@ -50,6 +50,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
         .pending = from->pending,
         .pending_bytes = from->pending_bytes,
         .next_seq = from->next_seq,
+        .window_bytes = from->window_bytes,
         .members = (uint32_t)from->members,
         .credit = from->credit,
         .leased = from->leased,

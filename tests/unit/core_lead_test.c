@@ -3,6 +3,7 @@
  * links that take their time, in virtual time.
  *
  * alice writes values of 4 KiB, 32 to a frame, as long as she has credit; the others read. */
+#include "libbus/base/flow_window.h"
 #include "libbus/base/trip.h"
 #include "tests/unit/core_driver.h"
 
@@ -383,6 +384,34 @@ Test(core_lead, doubles_what_it_grants_with_each_round_trip)
     start_roomy_reader(125 * MB, 100 * MS);
     run_ms(3000);
     cr_expect_gt(run_ms(500), 0.95 * 125 * MB);
+}
+
+/* Of the only row of this kind. */
+static uint64_t window_told(uint64_t kind)
+{
+    const struct msg_status_row *row = NULL;
+    message(9, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW && effects.msgs[i].as.status_row.kind == kind)
+            row = &effects.msgs[i].as.status_row;
+    cr_assert_not_null(row);
+    uint64_t bytes = row->window_bytes;
+    hear();
+    return bytes;
+}
+
+Test(core_lead, is_told_in_the_status)
+{
+    enum { JOB, PARTY, TOPIC, SUB };
+    start_writer(4 * GB, 20 * US);
+    start_roomy_reader(200 * MB, 10 * MS);
+    observe(9, "");
+    run_ms(2000);
+    uint64_t carried = (uint64_t)(200 * MB * 0.020);
+    cr_expect_geq(window_told(SUB), carried);
+    cr_expect_leq(window_told(SUB), FLOW_START_TRIPS * carried);
+    cr_expect_eq(window_told(JOB), window_told(SUB));
+    cr_expect_geq(window_told(TOPIC), carried);
 }
 
 /* The slow reader of two: what it takes is little, and little is on its way. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* flow_window_test.c -- windows over a modelled link: a rate, a delay, and a queue before it. */
 #include "libbus/base/flow_window.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/trip.h"
 
 #include <criterion/criterion.h>
@@ -295,6 +296,45 @@ Test(flow_window, shares_a_sum_by_need)
     flow_window_restart(&models[0].flow, 0);
     cr_assert_eq(share.wanted, 0);
     cr_assert_eq(flow_window_bytes(&models[0].flow), FLOOR);
+}
+
+/* A thousand readers as in limits.h, over links that need little, and then much. */
+enum { READERS = 1000 };
+static struct flow_window windows[READERS];
+
+/* All behind links of this rate.  Returns what they may have on their way together. */
+static uint64_t run_readers(struct flow_share *share, size_t from, uint64_t rate)
+{
+    static struct model model;
+    uint64_t sum = 0;
+    for (size_t i = from; i < READERS; i++) {
+        model_init(&model, rate, 100 * MS_NS);
+        flow_window_fini(&windows[i]);
+        flow_window_init(&model.flow, share, FLOOR, LIMIT_SUB_WINDOW_BYTES);
+        flow_window_restart(&model.flow, 200 * MS_NS);
+        run(&model, 3 * S_NS);
+        windows[i] = model.flow; /* its part of what is wanted stays */
+    }
+    for (size_t i = 0; i < READERS; i++)
+        sum += flow_window_bytes(&windows[i]);
+    return sum;
+}
+
+Test(flow_window, of_a_thousand_readers_are_bounded_and_shared_by_need)
+{
+    struct flow_share share = {.bytes_max = LIMIT_READER_WINDOWS_BYTES};
+    for (size_t i = 0; i < READERS; i++)
+        flow_window_init(&windows[i], &share, 0, 0);
+    cr_expect_leq(run_readers(&share, 0, rates[0]), READERS * FLOOR, "10 Mbit/s need no more");
+    cr_expect_eq(share.wanted, 0);
+    (void)run_readers(&share, READERS - 10, rates[2]);
+    for (size_t i = READERS - 10; i < READERS; i++)
+        cr_expect_geq(flow_window_bytes(&windows[i]), rates[2] / 5 / 100 * 95,
+                      "ten have all that they need");
+    uint64_t sum = run_readers(&share, 0, rates[2]);
+    cr_expect_geq(share.wanted, 2 * LIMIT_READER_WINDOWS_BYTES, "they want more than there is");
+    cr_expect_leq(sum, READERS * FLOOR + LIMIT_READER_WINDOWS_BYTES);
+    cr_expect_geq(sum, LIMIT_READER_WINDOWS_BYTES / 2, "which is not left unused");
 }
 
 /* Positions of a peer that lies, and clocks that stand still: no rate is infinite. */

@@ -5,6 +5,7 @@
 #include "broker/core/groups/group.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/streams/lead.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -55,6 +56,7 @@ static void add_topic(struct core *core, struct session *session, const struct m
     row->pending = topic->slots.next_seq - slot_table_first_seq(&topic->slots) - topic->open_count;
     row->pending_bytes = topic->bytes;
     row->next_seq = topic->slots.next_seq;
+    row->window_bytes = lead_window(core, topic);
 }
 
 static uint64_t sub_lag(const struct sub *sub)
@@ -78,6 +80,7 @@ static void add_sub(struct core *core, struct session *session, const struct msg
     row->state = span_text(sub->session != NULL ? "live" : "kept");
     row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
     row->pending = sub_lag(sub);
+    row->window_bytes = sub->session != NULL ? flow_window_bytes(&sub->flow) : 0;
 }
 
 /* The party that its place is of is nobody, and no party to be told of. */
@@ -100,6 +103,19 @@ static void add_group(struct core *core, struct session *session, const struct m
     row->dead = group->letter_count;
 }
 
+/* What may be on its way to all who read in the job.  Windows over links share what is beyond their
+ * floors, so this has a bound (broker/design/flow.md). */
+static uint64_t job_window_bytes(const struct job *job)
+{
+    uint64_t bytes = 0;
+    LIST_EACH(link, &job->sub_list) {
+        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (sub->session != NULL && !sub_is_place(sub))
+            bytes += flow_window_bytes(&sub->flow);
+    }
+    return bytes;
+}
+
 static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
                     struct job *job)
 {
@@ -110,6 +126,7 @@ static void add_job(struct core *core, struct session *session, const struct msg
     row->open = job->open_count;
     row->pending_bytes = job->bytes;
     row->next_seq = job->event_next;
+    row->window_bytes = job_window_bytes(job);
     LIST_EACH(link, &job->party_list) {
         const struct party *party = LIST_OWNER(link, struct party, job_link);
         if (party->incarnation > 0) /* not the place of groups, nor who is only waited for */

@@ -265,7 +265,9 @@ struct bus_status_row {
     uint64_t pending;       /* topic: settled slots kept; subscription: slots not acknowledged */
     uint64_t pending_bytes; /* job, topic: bytes of values kept */
     uint64_t next_seq;      /* topic: the first free slot number; job: the id of the next event */
-    const char *pattern;    /* this and all below: of a group.  Its topics */
+    uint64_t window_bytes; /* topic: so far its writer may be ahead of its readers; subscription: so
+                               much may be on its way to it; job: to all its subscriptions */
+    const char *pattern;   /* this and all below: of a group.  Its topics */
     uint32_t members;
     uint64_t credit;  /* tasks that all members together may hold */
     uint64_t leased;  /* tasks that they hold */
