@@ -276,21 +276,31 @@ static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_
              channel_name(peer->lane));
 }
 
+/* The connection of a first part.  On a busy machine it is read in the turn in which the connection
+ * is accepted.  So those that are too many are let go before, and this may be one of them. */
+static struct peer *add_peer(struct loop *loop, enum lane lane, struct received *received)
+{
+    struct peer *peer = NULL;
+    drain_monitor(loop, lane); /* see peers.h */
+    dismiss_new_connections(loop);
+    int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
+    if (!new_connections_is_leaving(&loop->new_connections, lane, fd))
+        peer = peers_add(&loop->peers, lane, received->routing, fd);
+    if (peer != NULL) {
+        new_connections_spoke(&loop->new_connections, lane, fd);
+        admit(loop, peer, &received->part, received->part_count);
+    }
+    return peer;
+}
+
 /* The connection of a part, which is added if it is new.  NULL: its parts are ignored. */
 static struct peer *find_peer(struct loop *loop, enum lane lane, struct received *received)
 {
     struct peer *peer = NULL;
     if (received->is_numbered)
         peer = peers_by_routing(&loop->peers, lane, received->routing);
-    if (peer == NULL && received->is_numbered) {
-        drain_monitor(loop, lane); /* see peers.h */
-        int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
-        peer = peers_add(&loop->peers, lane, received->routing, fd);
-        if (peer != NULL) {
-            new_connections_spoke(&loop->new_connections, lane, fd);
-            admit(loop, peer, &received->part, received->part_count);
-        }
-    }
+    if (peer == NULL && received->is_numbered)
+        peer = add_peer(loop, lane, received);
     if (peer == NULL) {
         loop->ignored += 1;
         log_line(LOG_DETAIL, "%s channel: ignored a message from %s (%llu so far)",

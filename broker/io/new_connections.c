@@ -260,6 +260,12 @@ bool new_connections_came(struct new_connections *connections, enum lane lane, i
     return !is_refused;
 }
 
+bool new_connections_is_leaving(struct new_connections *connections, enum lane lane, int fd)
+{
+    const struct new_connection *entry = entry_of(connections, lane, fd);
+    return entry != NULL && entry->state == CONNECTION_LEAVING;
+}
+
 void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd)
 {
     struct new_connection *entry = entry_of(connections, lane, fd);

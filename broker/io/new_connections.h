@@ -81,7 +81,10 @@ void new_connections_fini(struct new_connections *connections);
  * the caller closes it.  Without memory it is not known here, and stays as long as it likes. */
 bool new_connections_came(struct new_connections *connections, enum lane lane, int fd,
                           uint64_t address, int64_t now_ns);
-/* The first part of it was read, and it has a place among the peers. */
+/* Whether it was let go: what it says is not heard. */
+bool new_connections_is_leaving(struct new_connections *connections, enum lane lane, int fd);
+/* The first part of it was read, and it has a place among the peers.  Those that are too many must
+ * have been let go before (new_connections_next()), or more than open_max would speak. */
 void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd);
 /* It is not heard any more; what was said to it last has a new connection's time to arrive. */
 void new_connections_forgotten(struct new_connections *connections, enum lane lane, int fd,

@@ -139,7 +139,10 @@ Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
     new_connections_spoke(&connections, LANE_CONTROL, 9);
     new_connections_spoke(&connections, LANE_CONTROL, 10);
     come(11, 1, 0);
+    cr_expect_not(new_connections_is_leaving(&connections, LANE_CONTROL, 11));
     expect_next(1, 11); /* there are nothing but peers: who comes is one too many */
+    cr_expect(new_connections_is_leaving(&connections, LANE_CONTROL, 11));
+    cr_expect_not(new_connections_is_leaving(&connections, LANE_DATA, 11));
     expect_none(1);
 }
 
