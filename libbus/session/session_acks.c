@@ -304,12 +304,19 @@ void acks_say(struct session *session)
 
 /* ---- not numbered ---------------------------------------------------------------------------- */
 
-/* Over a link a reader that waits for more says so: the window may be less than a step. */
+/* HELLO.run_rule: follow. */
+#define RULE_OF_VIEWERS 2
+
+/* Over a link a reader that waits for more says so: the window may be less than a step.  So does a
+ * viewer: it holds the run until the broker knows that it has taken all. */
 void acks_taken(struct session *session, struct inbox_sub *sub)
 {
-    bool is_waiting = trip_is_far(&session->trip) && !sub->is_ready && sub->count == 0;
-    uint64_t step =
-        is_waiting && sub->step_bytes > FLOW_STEP_BYTES ? FLOW_STEP_BYTES : sub->step_bytes;
+    bool is_waiting = !sub->is_ready && sub->count == 0;
+    uint64_t step = sub->step_bytes;
+    if (is_waiting && trip_is_far(&session->trip) && step > FLOW_STEP_BYTES)
+        step = FLOW_STEP_BYTES;
+    if (is_waiting && session->options.run_rule == RULE_OF_VIEWERS)
+        step = 1;
     if (sub->taken - sub->taken_told >= step)
         talk(session, sub);
 }

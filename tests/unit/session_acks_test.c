@@ -301,6 +301,29 @@ Test(session_acks, has_no_number_where_nothing_is_durable)
     (void)driver_expect(&d, MSG_UNSUBSCRIBE);
 }
 
+/* It holds the run until the broker knows: a beat later the run would have gone on for its sake. */
+Test(session_acks, says_at_once_that_a_viewer_has_taken_all)
+{
+    driver_fini(&d);
+    struct session_options options = driver_options("alice");
+    options.run_rule = 2; /* follow */
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    uint32_t sub = subscribe("");
+    struct frame frames[] = {driver_topic_frame(4, "bob/4"), driver_value(4, 0, "v"),
+                             driver_value(4, 1, "w")};
+    driver_deliver(&d, sub, frames, 3);
+    for (int i = 0; i < 2; i++) {
+        struct session_item item;
+        expect_silence();
+        cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+        buffer_unref(&item.buffer);
+        session_ack(d.session, sub, 4, item.seq);
+    }
+    (void)driver_expect(&d, MSG_TAKEN);
+    expect_silence();
+}
+
 /* So that a stream has two answers less of three. */
 Test(session_acks, goes_with_what_completes_a_window_where_nothing_is_durable)
 {
