@@ -341,6 +341,100 @@ Test(runs, are_named_by_a_launcher, .init = open_with_folder, .fini = close_with
     must_close(&bob);
 }
 
+/* Slots that subscriptions of this party have not taken; UINT64_MAX: it has none. */
+static uint64_t count_untaken(const char *party)
+{
+    struct bus_status *status = NULL;
+    uint64_t count = UINT64_MAX;
+    expect_code(bus_admin_status_get(stage_admin(), NULL, SOON_MS, &status, NULL), BUS_OK);
+    for (size_t i = 0; i < bus_status_count(status); i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        if (row->kind == BUS_STATUS_SUB && strcmp(row->party, party) == 0)
+            count = row->pending;
+    }
+    bus_status_free(&status);
+    return count;
+}
+
+/* A plain viewer that began with number 0 sees each run from its number 0 on, and the seam. */
+Test(runs, are_all_seen_by_a_viewer_that_stays, .init = open_with_folder, .fini = close_with_folder)
+{
+    struct process viewer;
+    const char *line = NULL;
+    const char *const words[] = {"errbus", "sub", "-s",     stage.control, "-p",      "log", "-v",
+                                 "-C",     "3",   "--from", "0",           "alice/w", NULL};
+    cr_assert(process_start(&viewer, words, NULL));
+    static const char *const values[] = {"a", "b", "c"};
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    for (int i = 0; i < 3; i++) {
+        char expected[32];
+        publish_in(0, values[i], values[i]);
+        cr_assert(process_line(&viewer, SOON_MS, &line), "%s", process_complained(&viewer));
+        (void)snprintf(expected, sizeof expected, "alice/w 0 %s", values[i]);
+        cr_expect_str_eq(line, expected);
+        while (i < 2 && count_untaken("log") != 0) /* it holds the run until then */
+            cr_assert_lt(test_now_ms(), until_ms);
+    }
+    cr_expect_eq(process_wait(&viewer, SOON_MS), 0, "%s", process_complained(&viewer));
+    cr_expect_not_null(
+        strstr(process_complained(&viewer), "errbus sub: the next run of the job began\n"), "%s",
+        process_complained(&viewer));
+    process_fini(&viewer);
+    cr_expect_str_eq(view("1"), "c\n");
+}
+
+/* The boss begins a run each time, unless the worker came first: then the last run goes on. */
+static void expect_reply(const char *value, const char *reply)
+{
+    char errbus[512];
+    char server[sizeof stage.control + sizeof "ERRBUS_SERVER="];
+    struct process boss;
+    process_path("errbus", errbus, sizeof errbus);
+    (void)snprintf(server, sizeof server, "ERRBUS_SERVER=%s", stage.control);
+    const char *const words[] = {"errbus",  "run",  "--plain", "--log-dir", folder.path,
+                                 "-p",      "boss", "--",      errbus,      "request",
+                                 "squares", value,  NULL};
+    cr_assert(process_start(&boss, words, (const char *const[]){server, NULL}));
+    (void)run_words(0,
+                    (const char *const[]){"errbus", "worker", "-p", "worker", "-C", "1", "squares",
+                                          "--", "sh", "-c", "read n; echo $((n * n))", NULL});
+    cr_expect_eq(process_wait(&boss, SOON_MS), 0, "%s", process_complained(&boss));
+    cr_expect_str_eq(process_said(&boss), reply);
+    process_fini(&boss);
+}
+
+Test(runs, get_replies_to_their_own_requests, .init = open_with_folder, .fini = close_with_folder)
+{
+    expect_reply("7", "49\n");
+    expect_reply("8", "64\n");
+    expect_reply("9", "81\n");
+}
+
+static void fail_in(const char *run, const char *script)
+{
+    (void)run_words(3, (const char *const[]){"errbus", "run", "--disclosure", "full", "--log-dir",
+                                             folder.path, "--run", run, "-p", "alice", "--", "sh",
+                                             "-c", script, NULL});
+}
+
+/* Errors count on over runs, and keep what was attached to them. */
+Test(runs, leave_attachments_behind, .init = open_with_folder, .fini = close_with_folder)
+{
+    fail_in("monday", "echo of monday >&2; exit 3");
+    fail_in("tuesday", "echo of tuesday >&2; exit 3");
+    struct bus *bob = must_open("bob");
+    expect_run(bob, 2);
+    must_close(&bob);
+    cr_expect_str_eq(
+        run_words(0, (const char *const[]){"errbus", "errors", "show", "default/alice/1/1",
+                                           "--attachment", "stderr", NULL}),
+        "of monday\n");
+    cr_expect_str_eq(
+        run_words(0, (const char *const[]){"errbus", "errors", "show", "default/alice/2/1",
+                                           "--attachment", "stderr", NULL}),
+        "of tuesday\n");
+}
+
 /* Seven of eight copies fail in the first run, and join the second one before the eighth begins it.
  * What they have joined then is over; all eight take part in the second run all the same. */
 Test(runs, have_all_copies_of_a_program_of_which_some_failed_before, .init = open_with_folder,
@@ -496,7 +590,7 @@ Test(runs, are_forgotten_with_a_word_of_what_went)
     must_close(&bob);
     const char *gone = run_words(0, forget);
     cr_expect_not_null(strstr(gone, "forgotten: 2 parties, 2 topics with 3 slots ("), "%s", gone);
-    cr_expect_not_null(strstr(gone, " bytes), 1 durable names and groups, 0 dead letters\n"), "%s",
+    cr_expect_not_null(strstr(gone, " bytes), 1 durable name and group, 0 dead letters\n"), "%s",
                        gone);
     why = run_words(2, forget);
     cr_expect_not_null(strstr(why, "errbus.no_job"), "%s", why);
