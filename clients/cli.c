@@ -546,7 +546,8 @@ bool cli_is_anothers(const struct cli *cli, const char *topic)
 {
     const char *party = bus_party(cli->bus);
     const char *slash = strchr(topic, '/');
-    bool is_topic = topic[0] != '/' && strpbrk(topic, "+#") == NULL;
+    bool is_topic = topic[0] != '/' && topic[0] != '\0' && topic[strlen(topic) - 1] != '/' &&
+                    strstr(topic, "//") == NULL && strpbrk(topic, "+#") == NULL;
     bool is_anothers =
         is_topic && slash != NULL &&
         ((size_t)(slash - topic) != strlen(party) || strncmp(topic, party, strlen(party)) != 0);
