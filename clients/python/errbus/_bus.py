@@ -741,7 +741,9 @@ def open(
     bus_options.  send_timeout: seconds that a call waits for room.  outbox_bytes, inbox_bytes:
     bytes under way, 0 for 64 MiB.  disclosure: what others see of its errors: "full"
     with tracebacks, "message" (the default), "type" or "none".  run, run_rule: which run of the job
-    it joins: "as_found", "continue", "follow" or "next".  Raises TimedOut without a broker, Denied
+    it joins: "as_found", "continue", "follow" or "next".  A party that left well and opens again,
+    when nobody else is left, begins the next run: its topics are empty.  With "continue" it reads
+    and writes on.  Raises TimedOut without a broker, Denied
     for a name that is in use, Protocol for a broker of another version.
     """
     keep: List[Any] = []

@@ -22,6 +22,18 @@ def test_a_value_arrives_without_a_copy_and_outlives_the_bus(broker):
     assert (array == sent).all()
 
 
+def test_who_opens_again_begins_the_next_run_or_goes_on(broker):
+    with broker.open("alice") as alice:
+        alice.publish("w", b"one")
+    with broker.open("alice") as alice:
+        alice.publish("w", b"two")
+        assert bytes(alice.get("alice/w", 0, 20)) == b"two"
+    with broker.open("alice", run_rule="continue") as alice:
+        alice.publish("w", b"three")
+        assert bytes(alice.get("alice/w", 0, 20)) == b"two"
+        assert bytes(alice.get("alice/w", 1, 20)) == b"three"
+
+
 @pytest.mark.parametrize("value", [b"", b"x", "text", bytearray(b"ab"), memoryview(b"abc"),
                                    np.arange(10)[::2], np.zeros((3, 4)).T])
 def test_any_buffer_is_a_value(broker, value):
