@@ -144,7 +144,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
         if (err == BUS_OK && await->is_answered)
             err = (enum bus_err)await->code;
     }
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, err);
     if (err == BUS_ETIMEDOUT)
         await_put_by(bus, await);
     else if (err != BUS_OK && await != NULL)
@@ -266,7 +266,7 @@ static enum bus_err run(struct gather *gather, int64_t deadline_ns)
         if (err == BUS_OK)
             err = api_over(bus);
     }
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, err);
     put_all_by(gather);
     api_unlock_wake(bus);
     return err;

@@ -10,6 +10,8 @@ struct blocked_call {
     enum session_wait kind;
     bool is_timed;
     bool is_on;
+    bool is_placed;
+    struct session_wait_place place; /* its texts are the caller's */
 };
 
 /* All with the lock.  Once in a call, however often it waits.  deadline_ns as in api_wait(). */
@@ -20,6 +22,9 @@ static inline void blocked_begin(struct bus *bus, struct blocked_call *call, int
         return;
     call->is_on = true;
     call->is_timed = deadline_ns != INT64_MAX;
+    call->is_placed = place != NULL;
+    if (place != NULL)
+        call->place = *place;
     session_wait_begin(bus->session, call->kind, place, call->is_timed);
 }
 
@@ -29,6 +34,17 @@ static inline void blocked_end(struct bus *bus, struct blocked_call *call)
     if (call->is_on && bus->session != NULL)
         session_wait_end(bus->session, call->kind, call->is_timed);
     call->is_on = false;
+}
+
+/* The same, and the call returns this: if its timeout passed, another call may go on to wait. */
+static inline void blocked_end_by(struct bus *bus, struct blocked_call *call, enum bus_err err)
+{
+    if (call->is_on && bus->session != NULL && err == BUS_ETIMEDOUT) {
+        session_wait_pause(bus->session, call->kind, call->is_placed ? &call->place : NULL,
+                           call->is_timed);
+        call->is_on = false;
+    }
+    blocked_end(bus, call);
 }
 
 #endif

@@ -49,7 +49,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
         if (err != BUS_OK)
             break;
     }
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, err);
     api_unlock(bus);
     if (err == BUS_OK)
         *out_membership = (struct bus_membership){.epoch = membership.epoch,
@@ -90,7 +90,7 @@ enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
         blocked_begin(bus, &blocked, deadline_ns, &(struct session_wait_place){0});
     while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         err = look(bus, epoch, reterr);
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, err);
     if (err == BUS_ETIMEDOUT) {
         (void)error_give(reterr, err, &error_timed_out);
         session_barrier_leave(bus->session);

@@ -195,7 +195,7 @@ enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patien
                   &(struct session_wait_place){.own_topic = topic});
     bool is_awake = api_wait(bus, &bus->news, &bus->waiters, patience->deadline_ns);
     bool is_over = bus->session != NULL && wait_is_over(bus);
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, is_awake || is_over ? BUS_OK : BUS_ETIMEDOUT);
     if (is_over)
         return BUS_EFAILED;
     if (is_awake)

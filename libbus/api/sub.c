@@ -591,7 +591,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
         }
         buffer_unref(&encoded);
     }
-    blocked_end(bus, &blocked);
+    blocked_end_by(bus, &blocked, err);
     if (err == BUS_OK && !has_waited)
         waiters_found_data(bus);
     api_unlock(bus);

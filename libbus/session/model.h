@@ -83,6 +83,18 @@ struct session_tap_state {
 };
 
 /* Calls of one kind that are blocked. */
+/* In what a call waited whose timeout passed. */
+enum { SESSION_PAUSED_MAX = 4 }; /* of a kind: one for each thread that waits in slices */
+struct session_paused {
+    bool is_on;
+    bool is_placed; /* the place below is known */
+    uint32_t sub;
+    uint32_t own_topic;
+    uint64_t seq;
+    uint32_t topic_bytes;
+    char topic[LIMIT_NAME_BYTES];
+};
+
 struct session_blocked {
     unsigned count;
     unsigned timed;      /* of these, with a timeout */
@@ -92,7 +104,8 @@ struct session_blocked {
     bool is_told;        /* the broker takes them for blocked */
     uint64_t told;       /* changes when it was told last */
     struct buffer *over; /* WAIT_OVER ended them with this error; NULL: it did not */
-    bool is_one;         /* the place below is that of all */
+    struct session_paused paused[SESSION_PAUSED_MAX];
+    bool is_one; /* the place below is that of all */
     uint32_t sub;
     uint32_t own_topic;
     uint64_t seq;

@@ -6,6 +6,10 @@
  * LIMIT_WAITING_MS later, they have been blocked for as long: the broker is told.  It is told again
  * as soon as one of them ends, but not twice within LIMIT_WAITING_MS.
  *
+ * Who must look at something else from time to time waits in slices: calls with short timeouts, one
+ * after the other.  Bindings of other languages do that, to see signals.  Such calls are one wait,
+ * unless a beat finds none of them waiting.
+ *
  * WAITING.is_sure says that nothing but an answer of the broker ends these calls: none has a
  * timeout, no other thread of the process could do anything, and all that was written before was
  * accepted.  Only such calls may be ended as part of a deadlock. */
@@ -19,16 +23,54 @@
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
+static bool is_same_place(const struct session_paused *paused,
+                          const struct session_wait_place *place)
+{
+    if (place == NULL || !paused->is_placed)
+        return place == NULL && !paused->is_placed;
+    return paused->seq == place->seq && paused->sub == place->sub &&
+           paused->own_topic == place->own_topic &&
+           span_equal(span_of(paused->topic, paused->topic_bytes), place->topic);
+}
+
+static unsigned count_paused(const struct session_blocked *blocked)
+{
+    unsigned count = 0;
+    for (int i = 0; i < SESSION_PAUSED_MAX; i++)
+        count += blocked->paused[i].is_on;
+    return count;
+}
+
+/* The paused wait does not go on. */
+static void lapse(struct session_blocked *blocked, struct session_paused *paused)
+{
+    blocked->changes += paused->is_on;
+    paused->is_on = false;
+}
+
+/* false: no such wait is paused. */
+static bool go_on(struct session_blocked *blocked, const struct session_wait_place *place)
+{
+    for (int i = 0; i < SESSION_PAUSED_MAX; i++) {
+        struct session_paused *paused = &blocked->paused[i];
+        if (!paused->is_on || !is_same_place(paused, place))
+            continue;
+        paused->is_on = false;
+        return true;
+    }
+    return false;
+}
+
 void session_wait_begin(struct session *session, enum session_wait kind,
                         const struct session_wait_place *place, bool is_timed)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
-    blocked->changes += 1;
+    blocked->changes += !go_on(blocked, place);
     blocked->count += 1;
     blocked->timed += is_timed;
     if (blocked->over != NULL)
         buffer_unref(&blocked->over);
-    blocked->is_one = blocked->count == 1 && place != NULL;
+    blocked->is_one = blocked->count + count_paused(blocked) == 1 && place != NULL;
     if (!blocked->is_one)
         return;
     blocked->seq = place->seq;
@@ -47,6 +89,28 @@ void session_wait_end(struct session *session, enum session_wait kind, bool is_t
     blocked->count -= 1;
     blocked->timed -= is_timed;
     blocked->is_one = false;
+}
+
+void session_wait_pause(struct session *session, enum session_wait kind,
+                        const struct session_wait_place *place, bool is_timed)
+{
+    struct session_blocked *blocked = &session->waiting.calls[kind];
+    struct session_paused *paused = &blocked->paused[0];
+    must(blocked->count > 0);
+    for (int i = 1; i < SESSION_PAUSED_MAX && paused->is_on; i++)
+        paused = &blocked->paused[i];
+    lapse(blocked, paused); /* if all are on */
+    blocked->count -= 1;
+    blocked->timed -= is_timed;
+    *paused = (struct session_paused){.is_on = true, .is_placed = place != NULL};
+    if (place == NULL)
+        return;
+    paused->seq = place->seq;
+    paused->sub = place->sub;
+    paused->own_topic = place->own_topic;
+    paused->topic_bytes = (uint32_t)place->topic.bytes;
+    if (place->topic.bytes > 0)
+        memcpy(paused->topic, place->topic.data, place->topic.bytes);
 }
 
 unsigned session_wait_count(const struct session *session)
@@ -107,7 +171,7 @@ static bool is_silent(const struct session *session)
 /* Whether these calls were blocked when seen_ns was, and are. */
 static bool is_seen(const struct session_blocked *blocked)
 {
-    return blocked->count > 0 && blocked->seen == blocked->changes;
+    return blocked->count + count_paused(blocked) > 0 && blocked->seen == blocked->changes;
 }
 
 static bool is_long(const struct session *session, const struct session_blocked *blocked)
@@ -120,6 +184,8 @@ void waiting_beat(struct session *session)
     session->waiting.is_live = session->waiting.is_due;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         struct session_blocked *blocked = &session->waiting.calls[kind];
+        for (int i = 0; i < SESSION_PAUSED_MAX; i++)
+            lapse(blocked, &blocked->paused[i]);
         session->waiting.is_live |= blocked->count > 0 || blocked->is_told;
         if (is_seen(blocked))
             continue;

@@ -33,6 +33,10 @@ struct session_wait_place {
 void session_wait_begin(struct session *session, enum session_wait kind,
                         const struct session_wait_place *place, bool is_timed);
 void session_wait_end(struct session *session, enum session_wait kind, bool is_timed);
+/* The same for a call whose timeout passed.  If the next call of the kind begins to wait for the
+ * same before the next beat, the wait goes on: as when somebody waits in slices. */
+void session_wait_pause(struct session *session, enum session_wait kind,
+                        const struct session_wait_place *place, bool is_timed);
 
 /* The broker is told whether something in this process may end the blocked calls, or only an
  * answer.  Once a beat, while calls are blocked for long, the session asks whether the threads of

@@ -73,6 +73,83 @@ Test(session_waiting, says_nothing_of_calls_that_return_within_a_second)
     driver_fini(&d);
 }
 
+/* A call whose timeout passed, and one that begins at once. */
+static void slice(const char *topic, uint64_t seq, const char *next_topic, uint64_t next_seq)
+{
+    session_wait_pause(d.session, SESSION_WAIT_SLOTS,
+                       &(struct session_wait_place){.topic = span_text(topic), .seq = seq}, false);
+    block_on(next_topic, next_seq);
+}
+
+Test(session_waiting, takes_calls_that_begin_again_at_once_for_one_wait)
+{
+    driver_up(&d);
+    block_on("bob/x", 7);
+    slice("bob/x", 7, "bob/x", 7);
+    beat();
+    slice("bob/x", 7, "bob/x", 7);
+    slice("bob/x", 7, "bob/x", 7);
+    expect_silence();
+    beat();
+    struct msg_waiting said = expect_waiting();
+    cr_expect_eq(said.slots_ms, 1000);
+    cr_expect(span_equal(said.topic, span_text("bob/x")) && said.seq == 7);
+    slice("bob/x", 7, "bob/x", 7);
+    beat();
+    expect_silence();
+    session_wait_pause(d.session, SESSION_WAIT_SLOTS,
+                       &(struct session_wait_place){.topic = span_text("bob/x"), .seq = 7}, false);
+    d.now_ns += 1000 * DRIVER_MS;
+    session_tick(d.session, d.now_ns);
+    (void)driver_expect(&d, MSG_BEAT);
+    answer();
+    said = expect_waiting();
+    cr_expect_eq(said.slots_ms, 0, "no call goes on, and the wait is over at the beat");
+    driver_fini(&d);
+}
+
+Test(session_waiting, takes_the_slices_of_two_threads_for_two_waits)
+{
+    driver_up(&d);
+    block_on("bob/x", 7);
+    block_on("bob/y", 8);
+    for (int i = 0; i < 2; i++) {
+        slice("bob/x", 7, "bob/x", 7);
+        session_wait_pause(d.session, SESSION_WAIT_SLOTS,
+                           &(struct session_wait_place){.topic = span_text("bob/y"), .seq = 8},
+                           false);
+        slice("bob/x", 7, "bob/x", 7);
+        block_on("bob/y", 8);
+        beat();
+    }
+    struct msg_waiting said = expect_waiting();
+    cr_expect_eq(said.slots_ms, 1000);
+    cr_expect_eq(said.topic.bytes, 0, "two calls wait");
+    driver_fini(&d);
+}
+
+Test(session_waiting, takes_calls_for_other_things_for_other_waits)
+{
+    static const struct session_wait_place places[] = {{.sub = 3}, {.sub = 4}};
+    driver_up(&d);
+    block_on("bob/x", 7);
+    for (uint64_t i = 0; i < 5; i++) {
+        beat();
+        expect_silence();
+        slice("bob/x", 7 + i, i % 2 == 0 ? "bob/x" : "bob/y", 8 + i);
+        session_wait_pause(d.session, SESSION_WAIT_SLOTS, NULL, false);
+        block_on("bob/x", 8 + i);
+    }
+    session_wait_end(d.session, SESSION_WAIT_SLOTS, false);
+    for (int i = 0; i < 5; i++) {
+        session_wait_begin(d.session, SESSION_WAIT_READS, &places[i % 2], false);
+        beat();
+        expect_silence();
+        session_wait_pause(d.session, SESSION_WAIT_READS, &places[i % 2], false);
+    }
+    driver_fini(&d);
+}
+
 Test(session_waiting, says_one_thing_a_second_at_most)
 {
     driver_up(&d);
