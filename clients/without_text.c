@@ -92,19 +92,13 @@ void without_text_print(FILE *out, const struct bus_without *without, const char
     }
 }
 
-static const char *outlook_name(enum bus_without_outlook outlook)
-{
-    static const char *const names[] = {"goes_on", "completes", "waits", "fails"};
-    return (unsigned)outlook < sizeof names / sizeof names[0] ? names[outlook] : "unknown";
-}
-
 void without_json_print(FILE *out, const struct bus_without *without, const char *party)
 {
     const struct bus_without_job *job = bus_without_job(without);
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "row", "without");
     cli_json_text(line, "party", party);
-    cli_json_text(line, "outlook", outlook_name(job->outlook));
+    cli_json_text(line, "outlook", bus_without_outlook_name(job->outlook));
     cli_json_number(line, "present", job->present);
     cli_json_number(line, "min", job->min);
     cli_json_number(line, "window_ms", (int64_t)job->window_ms);

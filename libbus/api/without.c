@@ -30,6 +30,12 @@ const char *bus_without_kind_name(enum bus_without_kind kind)
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }
 
+const char *bus_without_outlook_name(enum bus_without_outlook outlook)
+{
+    static const char *const names[] = {"goes_on", "completes", "waits", "fails"};
+    return (unsigned)outlook < sizeof names / sizeof names[0] ? names[outlook] : "unknown";
+}
+
 static bool add_without_row(struct bus_without *without, const struct msg_without_row *from)
 {
     struct row **rows =

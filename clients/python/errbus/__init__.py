@@ -10,6 +10,7 @@
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
 from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
+from errbus._why import Why, WhyEdge, WhyNode, Without, WithoutRow
 from errbus.admin import Admin, Attachment, Event, Report, ReportRow, Tap
 from errbus._record import record, write_error_file
 from errbus._errbus import ffi as _ffi
@@ -95,6 +96,11 @@ __all__ = [
     "Terminated",
     "TimedOut",
     "TooBig",
+    "Why",
+    "WhyEdge",
+    "WhyNode",
+    "Without",
+    "WithoutRow",
     "WorkerLost",
     "attach",
     "open",

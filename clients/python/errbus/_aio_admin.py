@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Callable, Generator, Generic, List, Optional, Type, TypeVar
+from typing import (
+    Any, Callable, Generator, Generic, List, Optional, Type, TypeVar, Union, overload,
+)
 
 from errbus import admin, errors
+from errbus._why import Why, Without
 
 _Result = TypeVar("_Result")
 _Sync = TypeVar("_Sync", admin.Admin, admin.Tap)
@@ -107,6 +110,21 @@ class Admin(_Handle[admin.Admin]):
     async def report(self, job: str, wait: bool = False) -> admin.Report:
         """As errbus.Admin.report()."""
         return await in_executor(lambda: self.sync.report(job, wait))
+
+    @overload
+    async def why(
+        self, job: Optional[str] = None, *, topic: Optional[str] = None, seq: int = 0
+    ) -> Why: ...
+
+    @overload
+    async def why(self, job: Optional[str] = None, *, without: str) -> Without: ...
+
+    async def why(
+        self, job: Optional[str] = None, *, topic: Optional[str] = None, seq: int = 0,
+        without: Optional[str] = None,
+    ) -> Union[Why, Without]:
+        """As errbus.Admin.why()."""
+        return await in_executor(lambda: self.sync._why(job, topic, seq, without))
 
     async def attachments(self, job: str, error_id: str) -> List[admin.Attachment]:
         """As errbus.Admin.attachments()."""

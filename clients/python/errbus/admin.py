@@ -2,11 +2,12 @@
 """Operators' calls, and taps: watch and change jobs without taking part in one."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from errbus import _wait, errors
 from errbus._bus import DISCLOSURES, _one_of, _or_null, interruptible
 from errbus._errbus import ffi, lib
+from errbus._why import Why, Without, read_why, read_without
 from errbus.errors import _text
 
 _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
@@ -350,6 +351,43 @@ class Admin(_Handle):
             _text(lib.bus_report_reason_name(short.reason)), _text(short.why), short.attempt,
             short.is_complete == 1, _borrowed(lib.bus_report_root(found)), rows,
         )
+
+    @overload
+    def why(
+        self, job: Optional[str] = None, *, topic: Optional[str] = None, seq: int = 0
+    ) -> Why: ...
+
+    @overload
+    def why(self, job: Optional[str] = None, *, without: str) -> Without: ...
+
+    def why(
+        self, job: Optional[str] = None, *, topic: Optional[str] = None, seq: int = 0,
+        without: Optional[str] = None,
+    ) -> Union[Why, Without]:
+        """Who waits for whom in a job, now: its roots are the parties to look at.
+
+        topic and seq: the answer has this slot, who owes it and what it needs.
+        without: another question; what would fail if this party were lost now.
+        Raises Invalid for a job, party or topic that is not there."""
+        return self._why(job, topic, seq, without)
+
+    def _why(
+        self, job: Optional[str], topic: Optional[str], seq: int, without: Optional[str]
+    ) -> Union[Why, Without]:
+        keep: List[Any] = []
+        words = [_or_null(job, keep)]
+        if without is None:
+            words += [_or_null(topic, keep), seq]
+            return read_why(self._ask(
+                lib.bus_why_get, *words, self._timeout_ms,
+                kind="struct bus_why **", free=lib.bus_why_free,
+            ))
+        if topic is not None:
+            raise errors.Invalid("why() takes a topic or without, not both")
+        return read_without(self._ask(
+            lib.bus_without_get, *words, _or_null(without, keep), self._timeout_ms,
+            kind="struct bus_without **", free=lib.bus_without_free,
+        ))
 
     def attachments(self, job: str, error_id: str) -> List[Attachment]:
         """What the broker has of the attachments of an error."""

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import errbus
+from conftest import until
 
 
 def test_a_created_job_has_ranks_and_barriers(broker):
@@ -111,3 +112,63 @@ def test_a_report_has_the_root_and_who_failed_of_it(broker):
         roles = {row.party: row.role for row in report.rows}
         assert roles == {"alice": "root", "bob": "victim"}
         assert report.reason == "alone" and report.why == "no other error could be the root"
+
+
+def waiting(broker, party, topic, seq=0):
+    """A party whose get() waits for a slot of another one; the thread to join."""
+    bus = broker.open(party)
+    thread = threading.Thread(target=lambda: bus.get(topic, seq, 60))
+    thread.start()
+    return thread
+
+
+def test_why_names_the_one_that_others_wait_for(broker):
+    carol = broker.open("carol")
+    slot = carol.slot("update")
+    carol.progress(3600, "round 3, batch 17")
+    carol.flush(10)
+    threads = [waiting(broker, "alice", "carol/update"), waiting(broker, "bob", "alice/model")]
+    with errbus.Admin(broker.endpoint) as admin:
+        until(lambda: [root.waiters for root in admin.why().roots] == [2])
+        why = admin.why("default")
+        (root,) = why.roots
+        assert (root.kind, root.name, root.state, root.open) == ("party", "carol", "running", 1)
+        assert root.where == "round 3, batch 17" and root.waiting == ["alice", "bob"]
+        assert 0 <= root.since < 60 and root.incarnation == 1 and root.silent < 60
+        waits = {(e.waiter.name, e.awaited.name, e.wait, e.topic, e.seq) for e in why.edges}
+        assert waits == {("alice", "carol", "slot", "carol/update", 0),
+                         ("bob", "alice", "unpromised", "alice/model", 0)}
+        assert why.cycles == [] and why.left_out == 0
+        until(lambda: all(edge.is_blocked for edge in admin.why().edges))
+        slots = admin.why(topic="carol/update", seq=0)
+        assert [n.open for n in slots.nodes if n.kind == "slot"] == [1]
+        without = admin.why(without="carol")
+        assert without.rows == [errbus.WithoutRow("owed", "carol/update", 0, 1),
+                                errbus.WithoutRow("party", "alice", 0, 1)]
+        assert (without.outlook, without.present, without.min) == ("goes_on", 0, 0)
+        with pytest.raises(errbus.Invalid):
+            admin.why(without="nobody")
+        with pytest.raises(errbus.Invalid):
+            admin.why("no such job")
+        with pytest.raises(errbus.Invalid, match="not both"):
+            admin.why(topic="carol/update", without="carol")
+        slot.commit(b"moves")
+        until(lambda: not any(root.name == "carol" for root in admin.why().roots))
+        broker.buses[1].publish("model", b"moves")
+        until(lambda: admin.why() == errbus.Why([], [], 0))
+    for thread in threads:
+        thread.join(10)
+
+
+def test_why_shows_a_cycle(broker):
+    threads = [waiting(broker, "alice", "bob/x"), waiting(broker, "bob", "alice/x"),
+               waiting(broker, "carol", "bob/x")]
+    with errbus.Admin(broker.endpoint) as admin:
+        until(lambda: len(admin.why().edges) == 3)
+        why = admin.why()
+        assert why.roots == []
+        assert [sorted(node.name for node in cycle) for cycle in why.cycles] == [["alice", "bob"]]
+    for bus in broker.buses[:2]:
+        bus.publish("x", b"breaks it")
+    for thread in threads:
+        thread.join(10)

@@ -139,6 +139,8 @@ enum bus_without_outlook {
     BUS_WITHOUT_JOB_FAILS =
         3, /* too few are left: the verdict follows, and ends the attempt for all */
 };
+/* The word that JSON has.  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_without_outlook_name(enum bus_without_outlook outlook);
 struct bus_without_job {
     enum bus_without_outlook outlook;
     uint32_t present;       /* parties that are left */
