@@ -4,12 +4,16 @@
  * In many random jobs the question is asked, and the party's connections are then cut.  What the
  * answer says is compared with the tables and frames after the loss. */
 #include "broker/core/model.h"
+#include "broker/core/streams/sub.h"
 #include "broker/core/tables/job.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_without, .init = init, .fini = fini);
 
 enum { OBSERVER = 9, PARTIES_MAX = 5, ACTS = 40, SLOTS_MAX = 512, JOBS = 1000, NAMES = 2 };
+enum { NEWCOMER = PARTIES_MAX + 1, READERS_MAX = 16, GROUPS_MAX = 2 };
+enum { SUB_GROUPS = 100, SUB_READERS = 200 }; /* of the newcomer: the first of each */
+enum { PATIENCE_MS = 5000 };
 
 static void ask_without(const char *party)
 {
@@ -106,16 +110,26 @@ static struct plan {
     uint32_t subs[PARTIES_MAX + 1];
 } plan;
 
+struct count_of {
+    char name[40];
+    uint64_t count;
+};
+
 /* What the answer says, or what then came. */
 struct outcome {
     struct slot failed[SLOTS_MAX];
     uint32_t failed_count;
-    uint64_t raised[PARTIES_MAX + 1];
-    uint64_t dead, empty, unread;
+    uint64_t raised[NEWCOMER + 1];
+    struct count_of groups[GROUPS_MAX]; /* where the error is raised at members */
+    uint32_t group_count;
+    struct count_of readers[READERS_MAX]; /* ... at the next reader of a durable name */
+    uint32_t reader_count;
+    uint64_t again, dead, empty, unread;
 };
 
 static struct {
     uint64_t failed, needed, raised, dead, empty, unread, replaced, short_jobs, failing_jobs;
+    uint64_t again, at_groups, at_readers, attempts, no_attempts, gathering_jobs, not_compared;
 } seen;
 
 static uint32_t roll(uint32_t count)
@@ -152,7 +166,7 @@ static void do_share(conn_id conn)
     static const char *const groups[] = {"g", "h"};
     char pattern[32];
     uint32_t which = roll(2);
-    (void)snprintf(pattern, sizeof pattern, "%s/jobs", name_of(which + 1));
+    (void)snprintf(pattern, sizeof pattern, roll(2) == 0 ? "%s/jobs" : "%s/0", name_of(which + 1));
     subscribe_as(conn, (struct msg_subscribe){.sub = 1,
                                               .pattern = span_text(pattern),
                                               .group = span_text(groups[which]),
@@ -204,10 +218,11 @@ static void play(uint64_t seed)
     plan.parties = 2 + roll(PARTIES_MAX - 1);
     ask_from(OBSERVER);
     if (roll(4) > 0) {
-        struct msg_job_create job = a_job(1 + roll(plan.parties), plan.parties);
-        job.join_window_ms = roll(2) == 0 ? 0 : 60000;
-        job.settle_ms = 60000;
+        struct msg_job_create job = a_job(1 + roll(plan.parties), plan.parties + roll(4) / 3);
+        job.join_window_ms = roll(2) == 0 ? 0 : PATIENCE_MS;
+        job.settle_ms = PATIENCE_MS;
         job.pending = roll(2);
+        job.max_restarts = roll(3);
         create_job(OBSERVER, job);
     }
     for (conn_id conn = 1; conn <= plan.parties; conn++)
@@ -243,6 +258,28 @@ static conn_id conn_named(const char *party)
     return 0;
 }
 
+static void add_count(struct count_of *counts, uint32_t *count, uint32_t most, const char *name,
+                      uint64_t more)
+{
+    uint32_t i = 0;
+    while (i < *count && strcmp(counts[i].name, name) != 0)
+        i += 1;
+    cr_assert_lt(i, most);
+    if (i == *count) {
+        (void)snprintf(counts[i].name, sizeof counts[i].name, "%s", name);
+        counts[(*count)++].count = 0;
+    }
+    counts[i].count += more;
+}
+
+static uint64_t count_of(const struct count_of *counts, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(counts[i].name, name) == 0)
+            return counts[i].count;
+    return 0;
+}
+
 static void add_failed(struct outcome *outcome, uint32_t topic, uint64_t seq)
 {
     cr_assert_lt(outcome->failed_count, SLOTS_MAX);
@@ -262,6 +299,12 @@ static void read_row(struct outcome *outcome, const char *kind, const char *name
         outcome->raised[conn_named(name)] += count;
     if (strcmp(kind, "dead") == 0)
         outcome->dead += count;
+    if (strcmp(kind, "again") == 0)
+        outcome->again += count;
+    if (strcmp(kind, "group") == 0)
+        add_count(outcome->groups, &outcome->group_count, GROUPS_MAX, name, count);
+    if (strcmp(kind, "reader") == 0)
+        add_count(outcome->readers, &outcome->reader_count, READERS_MAX, name, count);
     outcome->empty += strcmp(kind, "empty") == 0;
     outcome->unread += strcmp(kind, "unread") == 0;
 }
@@ -286,6 +329,13 @@ static struct before {
     struct slot unsettled[SLOTS_MAX]; /* or not an error, at least */
     uint32_t count;
     uint64_t letters, groups, unread;
+    struct lease {
+        uint32_t id, topic;
+        uint64_t seq;
+    } leases[SLOTS_MAX]; /* of the party that is lost */
+    uint32_t lease_count;
+    enum job_state state;
+    uint32_t attempt;
 } before;
 
 static uint64_t count_letters(void)
@@ -323,10 +373,42 @@ static bool is_failed(uint32_t topic_id, uint64_t seq)
            slot_table_at(&topic->slots, index)->state == SLOT_ERROR;
 }
 
-static void look_before(void)
+static bool is_same_task(const struct task *task, const struct lease *lease)
+{
+    return task->topic->id == lease->topic && task->seq == lease->seq;
+}
+
+static void look_at_leases(conn_id lost)
+{
+    struct task *task = NULL;
+    before.lease_count = 0;
+    while ((task = pool_next(&core->tasks, task != NULL ? task->id : 0)) != NULL) {
+        if (task->holder == NULL ||
+            !span_equal(task->holder->party->name, span_text(name_of(lost))))
+            continue;
+        cr_assert_lt(before.lease_count, SLOTS_MAX);
+        before.leases[before.lease_count++] = (struct lease){task->id, task->topic->id, task->seq};
+    }
+}
+
+/* Tasks that the lost party had, and that are tasks still. */
+static uint64_t count_again(void)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < before.lease_count; i++) {
+        const struct task *task = pool_find(&core->tasks, before.leases[i].id);
+        count += task != NULL && is_same_task(task, &before.leases[i]);
+    }
+    return count;
+}
+
+static void look_before(conn_id lost)
 {
     struct topic *topic = NULL;
     before.count = 0;
+    before.state = the_job()->state;
+    before.attempt = the_job()->attempt;
+    look_at_leases(lost);
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
         for (uint64_t seq = slot_table_first_seq(&topic->slots); seq < topic->slots.next_seq; seq++)
             if (!is_failed(topic->id, seq) && topic->letters == NULL) {
@@ -354,6 +436,78 @@ static void settle_rest(conn_id lost)
     pass_ms(100);
 }
 
+static void copy_text(char text[40], struct span from)
+{
+    (void)snprintf(text, 40, "%.*s", (int)from.bytes, (const char *)from.data);
+}
+
+static uint32_t readers[READERS_MAX], reader_count; /* durable names, by the newcomer's number */
+
+/* Reads a durable name, or joins a group. */
+static void take_over(const struct sub *sub, uint32_t group)
+{
+    char pattern[40], name[40];
+    struct msg_subscribe msg = {.window_bytes = 512 * 1024, .keep_ms = 60000};
+    copy_text(pattern, sub->patterns[0]);
+    copy_text(name, sub->name);
+    msg.pattern = span_text(pattern);
+    if (sub->group != NULL) {
+        cr_assert_leq(group, GROUPS_MAX);
+        msg.sub = SUB_GROUPS + group - 1;
+        msg.group = span_text(name);
+        msg.credit = SLOTS_MAX;
+        msg.deliver_max = sub->group->deliver_max;
+    } else {
+        cr_assert_lt(reader_count, READERS_MAX);
+        readers[reader_count] = sub->id;
+        msg.sub = SUB_READERS + reader_count++;
+        msg.name = span_text(name);
+    }
+    subscribe_as(NEWCOMER, msg);
+}
+
+/* A newcomer takes all that the groups have left, and reads what nobody reads.  false: the job
+ * takes nobody in. */
+static bool newcomer_reads(void)
+{
+    struct sub *sub = NULL;
+    uint32_t group_count = 0;
+    reader_count = 0;
+    tokens[NEWCOMER] = 0;
+    join(NEWCOMER);
+    if (tokens[NEWCOMER] == 0)
+        return false;
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL)
+        if (sub_is_place(sub) ||
+            (sub->name.bytes > 0 && !sub_is_member(sub) && sub->session == NULL))
+            take_over(sub, group_count += sub_is_place(sub));
+    pass_ms(100);
+    return true;
+}
+
+static void count_raised_at(struct outcome *outcome, unsigned conn, unsigned number)
+{
+    char name[40];
+    struct session *session = NULL;
+    const struct sub *member = NULL;
+    if (conn == NEWCOMER && number >= SUB_READERS) {
+        const struct sub *read = pool_find(&core->subs, readers[number - SUB_READERS]);
+        copy_text(name, read->name);
+        add_count(outcome->readers, &outcome->reader_count, READERS_MAX, name, 1);
+        return;
+    }
+    if (conn != NEWCOMER && number != 1) {
+        outcome->raised[conn] += 1;
+        return;
+    }
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        if (session->control == conn)
+            member = sub_find(core, session, number);
+    cr_assert_not_null(member);
+    copy_text(name, member->group->place->name);
+    add_count(outcome->groups, &outcome->group_count, GROUPS_MAX, name, 1);
+}
+
 static void count_raised(struct outcome *outcome)
 {
     char *rest = NULL;
@@ -361,8 +515,8 @@ static void count_raised(struct outcome *outcome)
          line = strtok_r(NULL, "\n", &rest)) {
         unsigned conn, sub;
         unsigned long long seq;
-        if (sscanf(line, "%u < sub %u error #%llu", &conn, &sub, &seq) == 3 && sub != 1)
-            outcome->raised[conn - 10] += 1;
+        if (sscanf(line, "%u < sub %u error #%llu", &conn, &sub, &seq) == 3)
+            count_raised_at(outcome, conn - 10, sub);
     }
     forget();
 }
@@ -376,6 +530,7 @@ static void lose(conn_id lost, struct outcome *outcome)
     for (uint32_t i = 0; i < before.count; i++)
         if (is_failed(before.unsettled[i].topic, before.unsettled[i].seq))
             add_failed(outcome, before.unsettled[i].topic, before.unsettled[i].seq);
+    outcome->again = count_again();
     outcome->dead = count_letters() - before.letters;
     outcome->empty = before.groups - count_groups();
     outcome->unread = count_unread() - before.unread;
@@ -409,7 +564,11 @@ static void compare_job(uint64_t seed, const struct msg_without_end *told)
                                             [JOB_CANNOT_GO_ON] = JOB_FAILING};
     const struct job *job = the_job();
     uint64_t present = roster_present(&job->roster) + job->roster.waiting_count;
-    enum job_state state = job->state == JOB_FREE ? JOB_FREE : states[told->outlook];
+    enum job_state state = before.state == JOB_RUNNING || before.state == JOB_SHORT
+                               ? states[told->outlook]
+                               : before.state;
+    if (before.state == JOB_SHORT && told->outlook == JOB_GOES_ON)
+        state = JOB_RUNNING;
     cr_assert_eq(job->state, state, "seed %llu: the job is %s, not %s", (unsigned long long)seed,
                  job_state_name(job->state), job_state_name(state));
     cr_assert_eq(present, told->present, "seed %llu", (unsigned long long)seed);
@@ -417,12 +576,51 @@ static void compare_job(uint64_t seed, const struct msg_without_end *told)
     seen.failing_jobs += job->state == JOB_FAILING;
 }
 
+static void compare_counts(uint64_t seed, const struct count_of *told, uint32_t told_count,
+                           const struct count_of *came, uint32_t came_count, uint64_t *sum)
+{
+    for (uint32_t i = 0; i < told_count; i++) {
+        *sum += told[i].count;
+        cr_assert_eq(told[i].count, count_of(came, came_count, told[i].name),
+                     "seed %llu: %s was to get %llu errors, and got %llu", (unsigned long long)seed,
+                     told[i].name, (unsigned long long)told[i].count,
+                     (unsigned long long)count_of(came, came_count, told[i].name));
+    }
+    for (uint32_t i = 0; i < came_count; i++)
+        cr_assert_eq(came[i].count, count_of(told, told_count, came[i].name),
+                     "seed %llu: %s got %llu errors, and none was told", (unsigned long long)seed,
+                     came[i].name, (unsigned long long)came[i].count);
+}
+
+/* Nobody else is lost until the job has waited for others, and its errors have settled. */
+static void compare_attempts(uint64_t seed, const struct msg_without_end *told, conn_id lost)
+{
+    bool is_over = told->outlook == JOB_WAITS_FOR_OTHERS || told->outlook == JOB_CANNOT_GO_ON;
+    for (int i = 0; i < 13 && the_job() != NULL && the_job()->attempt == before.attempt; i++) {
+        pass_ms(1000);
+        for (conn_id conn = 1; conn <= plan.parties; conn++)
+            if (conn != lost && tokens[conn] != 0)
+                beat(conn);
+    }
+    forget();
+    const struct job *job = the_job();
+    cr_assert_not_null(job, "seed %llu", (unsigned long long)seed);
+    uint32_t expected = before.attempt + (is_over && told->attempts_left > 0);
+    cr_assert_eq(job->attempt, expected, "seed %llu: attempt %u, not %u", (unsigned long long)seed,
+                 job->attempt, expected);
+    if (is_over && told->attempts_left == 0)
+        cr_assert_eq(job->state, JOB_FAILED, "seed %llu", (unsigned long long)seed);
+    seen.attempts += expected > before.attempt;
+    seen.no_attempts += is_over && told->attempts_left == 0;
+}
+
 static void ask_and_lose(uint64_t seed)
 {
     static struct outcome told, came;
     play(seed);
     conn_id lost = 1 + roll(plan.parties);
-    look_before();
+    look_before(lost);
+    seen.gathering_jobs += before.state == JOB_GATHERING;
     ask_without(name_of(lost));
     struct msg_without_end end = without_told;
     cr_assert_eq(end.code, CODE_OK, "seed %llu", (unsigned long long)seed);
@@ -432,6 +630,19 @@ static void ask_and_lose(uint64_t seed)
     compare_job(seed, &end);
     settle_rest(lost);
     count_raised(&came);
+    bool is_joined = newcomer_reads();
+    count_raised(&came);
+    seen.not_compared += !is_joined;
+    if (is_joined) {
+        compare_counts(seed, told.groups, told.group_count, came.groups, came.group_count,
+                       &seen.at_groups);
+        compare_counts(seed, told.readers, told.reader_count, came.readers, came.reader_count,
+                       &seen.at_readers);
+    }
+    cr_assert_eq(told.again, came.again, "seed %llu: %llu tasks were to be given again, not %llu",
+                 (unsigned long long)seed, (unsigned long long)told.again,
+                 (unsigned long long)came.again);
+    seen.again += told.again;
     for (conn_id conn = 1; conn <= plan.parties; conn++)
         cr_assert_eq(told.raised[conn], came.raised[conn],
                      "seed %llu: %s was to get %llu errors, and got %llu", (unsigned long long)seed,
@@ -445,6 +656,8 @@ static void ask_and_lose(uint64_t seed)
     seen.dead += told.dead;
     seen.empty += told.empty;
     seen.unread += told.unread;
+    leave(NEWCOMER, 0);
+    compare_attempts(seed, &end, lost);
 }
 
 Test(core_without, says_what_then_happens_in_a_thousand_jobs, .timeout = 300)
@@ -458,6 +671,8 @@ Test(core_without, says_what_then_happens_in_a_thousand_jobs, .timeout = 300)
     is_alone = true;
     cr_expect(seen.failed > 0 && seen.needed > 0 && seen.raised > 0 && seen.dead > 0 &&
                   seen.empty > 0 && seen.unread > 0 && seen.replaced > 0 && seen.short_jobs > 0 &&
-                  seen.failing_jobs > 0,
+                  seen.failing_jobs > 0 && seen.again > 0 && seen.at_groups > 0 &&
+                  seen.at_readers > 0 && seen.attempts > 0 && seen.no_attempts > 0 &&
+                  seen.gathering_jobs > 0 && seen.not_compared < JOBS / 2,
               "something was never to be seen");
 }

@@ -225,7 +225,7 @@ static void stop_giving(struct core *core, struct sub *member)
 {
     struct group *group = member->group;
     list_remove(&member->idle_link);
-    if (member->credit == 0)
+    if (!sub_is_taker(member))
         return;
     member->credit = 0;
     group->taker_count -= 1;

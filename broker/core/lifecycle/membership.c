@@ -398,6 +398,16 @@ struct job_parties job_parties_of(const struct job *job)
                                 .waiting = roster->waiting_count};
 }
 
+struct job_parties job_parties_without(const struct job *job, const struct party *party)
+{
+    struct job_parties parties = job_parties_of(job);
+    enum roster_role role = roster_role(&job->roster, party->id);
+    parties.present -= role == ROSTER_HAS_PLACE;
+    parties.live -= role == ROSTER_HAS_PLACE;
+    parties.waiting -= role == ROSTER_WAITS;
+    return parties;
+}
+
 static void carry_on(struct core *core, struct job *job)
 {
     const struct job_parties parties = job_parties_of(job);

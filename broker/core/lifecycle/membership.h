@@ -48,6 +48,8 @@ void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt);
 
 /* Who is there now, for job_weigh(). */
 struct job_parties job_parties_of(const struct job *job);
+/* ... and who would be without this party. */
+struct job_parties job_parties_without(const struct job *job, const struct party *party);
 /* Attempts that may still follow, if the error of the last one is worth it. */
 uint32_t job_attempts_left(const struct job *job);
 

@@ -74,6 +74,11 @@ static inline bool sub_is_member(const struct sub *sub)
 {
     return sub->group != NULL && sub->group->place != sub;
 }
+/* Of a member: whether it may be given tasks, now or later. */
+static inline bool sub_is_taker(const struct sub *member)
+{
+    return member->credit > 0;
+}
 static inline bool sub_is_place(const struct sub *sub)
 {
     return sub->group != NULL && sub->group->place == sub;

@@ -80,15 +80,27 @@ static void make_hole(struct roster *roster, uint32_t rank)
     roster->hole_count += 1;
 }
 
+enum roster_role roster_role(const struct roster *roster, uint32_t party)
+{
+    uint32_t rank;
+    for (uint32_t i = 0; i < roster->waiting_count; i++)
+        if (roster->waiting[i] == party)
+            return ROSTER_WAITS;
+    return roster_rank(roster, party, &rank) ? ROSTER_HAS_PLACE : ROSTER_NONE;
+}
+
 bool roster_remove(struct roster *roster, uint32_t party)
 {
     uint32_t rank;
-    if (stop_waiting(roster, party))
+    switch (roster_role(roster, party)) {
+    case ROSTER_WAITS: return stop_waiting(roster, party);
+    case ROSTER_HAS_PLACE:
+        if (roster_rank(roster, party, &rank))
+            make_hole(roster, rank);
         return true;
-    if (!roster_rank(roster, party, &rank))
-        return false;
-    make_hole(roster, rank);
-    return true;
+    case ROSTER_NONE: break;
+    }
+    return false;
 }
 
 bool roster_complete(struct roster *roster, uint32_t party)

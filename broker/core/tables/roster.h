@@ -41,6 +41,9 @@ void roster_fini(struct roster *roster);
 bool roster_reserve(struct roster *roster);
 /* The party waits; room is reserved. */
 void roster_add(struct roster *roster, uint32_t party);
+/* What it is in the job, and takes along when it goes. */
+enum roster_role { ROSTER_NONE, ROSTER_WAITS, ROSTER_HAS_PLACE };
+enum roster_role roster_role(const struct roster *roster, uint32_t party);
 /* Whether it waited or had a place; it has neither now. */
 bool roster_remove(struct roster *roster, uint32_t party);
 /* Whether it had a place, which it keeps; who waited does not any more. */

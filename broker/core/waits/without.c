@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* without.c -- what would fail if a party were lost now.
  *
- * Nothing changes.  What decides is what decides when a party is lost: task_fate(), job_weigh(),
- * ending_replaces_pending(), settle_is_unseen(), and the tables of slots, needs and waits.  So the
+ * Nothing changes.  What decides is what decides when a party is lost: task_fate(), sub_is_taker(),
+ * roster_role(), job_weigh(), ending_replaces_pending(), settle_is_unseen(), and the tables of
+ * slots, needs and waits.  So the
  * answer is what follows, if nothing else happens before the loss.
  *
  * As with who waits, whole pools are looked at by number, and a step looks at a bounded part.  A
@@ -14,6 +15,7 @@
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/tables/effect.h"
@@ -240,17 +242,34 @@ static void look_at_await(struct core *core, struct without *without, const stru
         count_row(core, without, ROW_PARTY, await->session->party->id, 1);
 }
 
+/* A group passes over a request that fails, for its reply failed, too: it is raised there. */
+static uint64_t count_tasks(const struct core *core, struct topic *topic, uint64_t seq,
+                            uint64_t end_seq, uint32_t *budget)
+{
+    uint64_t count = 0;
+    for (; seq < end_seq; seq++) {
+        bool is_request;
+        (void)reply_find(core, topic, seq, &is_request);
+        count += !is_request;
+        *budget -= *budget > 0;
+    }
+    return count;
+}
+
 /* Slots of the topic that fail, and that the route is not past. */
-static uint64_t count_ahead(const struct without *without, const struct route *route,
-                            uint32_t *budget)
+static uint64_t count_ahead(const struct core *core, const struct without *without,
+                            const struct route *route, uint32_t *budget)
 {
     const struct row *row = find_row(without, ROW_OWED, route->topic->id);
     uint64_t count = 0;
     while (row != NULL) {
         uint64_t end_seq = row->seq + row->count;
+        uint64_t seq = row->seq > route->next_seq ? row->seq : route->next_seq;
         *budget -= *budget > 0;
-        if (end_seq > route->next_seq)
-            count += end_seq - (row->seq > route->next_seq ? row->seq : route->next_seq);
+        if (end_seq > seq)
+            count += sub_is_place(route->sub)
+                         ? count_tasks(core, route->topic, seq, end_seq, budget)
+                         : end_seq - seq;
         row = row->before > 0 ? &without->rows[row->before - 1] : NULL;
     }
     return count;
@@ -260,7 +279,7 @@ static void look_at_route(struct core *core, struct without *without, const stru
                           uint32_t *budget)
 {
     const struct sub *sub = route->sub;
-    uint64_t count = count_ahead(without, route, budget);
+    uint64_t count = count_ahead(core, without, route, budget);
     if (sub_is_place(sub))
         count_row(core, without, ROW_GROUP, sub->group->id, count);
     else if (sub->session == NULL || sub->party->id == without->party)
@@ -275,7 +294,7 @@ static uint32_t takers_of(const struct group *group, uint32_t party)
     uint32_t count = 0;
     LIST_EACH(link, &group->members) {
         const struct sub *member = LIST_OWNER(link, struct sub, member_link);
-        count += member->party->id == party && member->credit > 0;
+        count += member->party->id == party && sub_is_taker(member);
     }
     return count;
 }
@@ -284,7 +303,7 @@ static void look_at_sub(struct core *core, struct without *without, const struct
 {
     if (sub->session == NULL || sub->party->id != without->party)
         return;
-    bool is_last = sub_is_member(sub) && sub->credit > 0 &&
+    bool is_last = sub_is_member(sub) && sub_is_taker(sub) &&
                    takers_of(sub->group, without->party) == sub->group->taker_count;
     if (is_last && find_row(without, ROW_EMPTY, sub->group->id) == NULL)
         count_row(core, without, ROW_EMPTY, sub->group->id, 1);
@@ -403,25 +422,11 @@ static struct span name_of(const struct core *core, const struct row *row)
     return SPAN_NONE;
 }
 
-/* Who is there once the party is lost. */
-static struct job_parties parties_without(const struct job *job, const struct party *party)
-{
-    struct job_parties parties = job_parties_of(job);
-    uint32_t rank;
-    if (roster_rank(&job->roster, party->id, &rank)) {
-        parties.present -= 1;
-        parties.live -= 1;
-    } else if (job->state != JOB_FREE && parties.waiting > 0) {
-        parties.waiting -= 1;
-    }
-    return parties;
-}
-
 static void tell_outlook(struct core *core, const struct session *asker,
                          const struct wait_walk *walk, const struct party *party)
 {
     const struct job *job = party->job;
-    struct job_parties parties = parties_without(job, party);
+    struct job_parties parties = job_parties_without(job, party);
     struct msg_without_end *end =
         &effects_msg(core->effects, asker->control, MSG_WITHOUT_END)->as.without_end;
     end->request = walk->request;
