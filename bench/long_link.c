@@ -3,6 +3,8 @@
 #include "bench/long_link.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +54,8 @@ static void replace_ports(const char *at, const char *ports, char replaced[LONG_
     add(replaced, LONG_LINK_AT_BYTES, at, strlen(at));
 }
 
-bool long_link_start(struct long_link *link, const char *at, uint64_t rate, int64_t delay_us)
+bool long_link_start_with(struct long_link *link, const char *at, uint64_t rate, int64_t delay_us,
+                          const char *word, const char *other)
 {
     char ports[PORTS_BYTES];
     char to[PORTS_BYTES + 8];
@@ -64,13 +67,36 @@ bool long_link_start(struct long_link *link, const char *at, uint64_t rate, int6
     snprintf(to, sizeof to, "to=%s", ports);
     snprintf(rate_text, sizeof rate_text, "rate=%llu", (unsigned long long)rate);
     snprintf(delay_text, sizeof delay_text, "delay_us=%lld", (long long)delay_us);
-    const char *const words[] = {"link_relay", to, rate_text, delay_text, NULL};
+    const char *const words[] = {"link_relay", to, rate_text, delay_text, word, other, NULL};
     if (!process_start(&link->relay, words, NULL) ||
         !process_line(&link->relay, READY_WITHIN_MS, &line) ||
         !process_line(&link->relay, READY_WITHIN_MS, &line)) {
         return false;
     }
     replace_ports(at, line, link->at);
+    return true;
+}
+
+bool long_link_start(struct long_link *link, const char *at, uint64_t rate, int64_t delay_us)
+{
+    return long_link_start_with(link, at, rate, delay_us, NULL, NULL);
+}
+
+bool long_link_carried(struct long_link *link, uint64_t (*out)[2], size_t ports)
+{
+    const char *line = NULL;
+    int used = 0;
+    process_signal(&link->relay, SIGUSR1);
+    if (!process_line(&link->relay, READY_WITHIN_MS, &line) ||
+        sscanf(line, "carried%n", &used) != 0 || used == 0) {
+        return false;
+    }
+    for (size_t i = 0; i < ports; i++) {
+        line += used;
+        if (sscanf(line, " %" SCNu64 " %" SCNu64 "%n", &out[i][0], &out[i][1], &used) != 2) {
+            return false;
+        }
+    }
     return true;
 }
 

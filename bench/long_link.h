@@ -6,6 +6,7 @@
 #include "tests/lib/process.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LONG_LINK_AT_BYTES 512
@@ -18,6 +19,11 @@ struct long_link {
 /* at: one or more endpoints of the loopback, each with ":PORT".  false: the relay does not start,
  * and link->relay tells why. */
 bool long_link_start(struct long_link *link, const char *at, uint64_t rate, int64_t delay_us);
+/* The same, with one or two words more for the relay, as "late_percent=1"; NULL: none. */
+bool long_link_start_with(struct long_link *link, const char *at, uint64_t rate, int64_t delay_us,
+                          const char *word, const char *other);
+/* The bytes that it carried to each port of `at`, and from it. */
+bool long_link_carried(struct long_link *link, uint64_t (*out)[2], size_t ports);
 void long_link_fini(struct long_link *link);
 
 #endif

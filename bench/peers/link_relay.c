@@ -7,7 +7,9 @@
  *              [late_percent=N late_us=N]
  *
  * It listens on as many ports of the loopback as it carries to, on free ones if none are named.  It
- * says "ready" and then its ports, with commas between, and works until it is killed.
+ * says "ready" and then its ports, with commas between, and works until it is killed.  At SIGUSR1
+ * it says how many bytes it carried: "carried", and of each port those to the port and those from
+ * it.
  *
  * A connection is made as over a link: what its client says first waits for one round trip, and
  * the server has the connection half of one later.  The end of a stream, or a reset, is
@@ -17,7 +19,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -48,7 +52,7 @@ struct pair {
     struct delay_line lines[ENDS];
     bool is_told[ENDS]; /* the end of the line was passed on */
     int64_t connect_ns; /* DELAY_LINE_NEVER: it was connected */
-    unsigned port;
+    size_t listener;
 };
 
 struct relay {
@@ -57,6 +61,7 @@ struct relay {
     unsigned ports[PORTS_MAX]; /* 0: a free one */
     int listeners[PORTS_MAX];
     size_t listener_count;
+    uint64_t carried[PORTS_MAX][ENDS]; /* to the port, and from it */
     struct pair **pairs;
     size_t pair_count;
     size_t pair_room;
@@ -144,7 +149,7 @@ static void welcome(struct relay *relay, size_t listener)
     pair->ends[NEAR] = (struct end){.fd = fd, .can_read = true, .can_write = true};
     pair->ends[FAR] = (struct end){.fd = -1};
     pair->connect_ns = at_ns + 3 * delay_ns;
-    pair->port = relay->targets[listener];
+    pair->listener = listener;
     pair_add(relay, pair);
     watch(relay, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &pair->ends[NEAR]);
 }
@@ -152,7 +157,7 @@ static void welcome(struct relay *relay, size_t listener)
 /* Whether somebody listens there is known later.  If nobody does, the far end ends at once. */
 static void pair_connect(struct relay *relay, struct pair *pair)
 {
-    struct sockaddr_in address = loopback(pair->port);
+    struct sockaddr_in address = loopback(relay->targets[pair->listener]);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         bench_die("no socket: %s", strerror(errno));
@@ -184,7 +189,7 @@ static void fill(struct end *from, struct delay_line *line, int64_t now_ns)
     }
 }
 
-static void drain(struct delay_line *line, struct end *to, int64_t now_ns)
+static void drain(struct delay_line *line, struct end *to, int64_t now_ns, uint64_t *carried)
 {
     struct iovec pieces[2];
     int count = 0;
@@ -196,6 +201,7 @@ static void drain(struct delay_line *line, struct end *to, int64_t now_ns)
             to->is_broken ? (ssize_t)due : sendmsg(to->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (bytes > 0) {
             delay_line_take(line, (size_t)bytes);
+            *carried += (uint64_t)bytes;
         } else if (errno == EAGAIN) {
             to->can_write = false;
         } else if (errno != EINTR) {
@@ -213,7 +219,7 @@ static bool carry(struct relay *relay, struct pair *pair, int64_t now_ns)
     for (int i = 0; i < ENDS; i++) {
         struct end *to = &pair->ends[ENDS - 1 - i];
         fill(&pair->ends[i], &pair->lines[i], now_ns);
-        drain(&pair->lines[i], to, now_ns);
+        drain(&pair->lines[i], to, now_ns, &relay->carried[pair->listener][i]);
         if (!pair->is_told[i] && to->fd >= 0 && delay_line_is_over(&pair->lines[i], now_ns)) {
             shutdown(to->fd, SHUT_WR);
             pair->is_told[i] = true;
@@ -270,16 +276,40 @@ static void take_event(struct relay *relay, const struct epoll_event *event)
     end->can_write |= (event->events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0;
 }
 
+static volatile sig_atomic_t is_asked;
+
+static void ask(int number)
+{
+    (void)number;
+    is_asked = 1;
+}
+
+static void tell_carried(const struct relay *relay)
+{
+    is_asked = 0;
+    printf("carried");
+    for (size_t i = 0; i < relay->listener_count; i++) {
+        printf(" %" PRIu64 " %" PRIu64, relay->carried[i][NEAR], relay->carried[i][FAR]);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
 static void run(struct relay *relay)
 {
     struct epoll_event events[EVENTS];
+    sigset_t none;
+    sigemptyset(&none);
     for (;;) {
+        if (is_asked) {
+            tell_carried(relay);
+        }
         int64_t next_ns = carry_all(relay);
         int64_t wait_ns = next_ns == DELAY_LINE_NEVER ? 0 : next_ns - now(relay);
         wait_ns = wait_ns < WAKE_NS ? WAKE_NS : wait_ns;
         struct timespec wait = {.tv_sec = wait_ns / NS_PER_S, .tv_nsec = wait_ns % NS_PER_S};
         int count = epoll_pwait2(relay->epoll, events, EVENTS,
-                                 next_ns == DELAY_LINE_NEVER ? NULL : &wait, NULL);
+                                 next_ns == DELAY_LINE_NEVER ? NULL : &wait, &none);
         for (int i = 0; i < count; i++) {
             take_event(relay, &events[i]);
         }
@@ -316,6 +346,17 @@ static void tell_ports(const struct relay *relay)
     }
     putchar('\n');
     fflush(stdout);
+}
+
+/* The signal comes while it waits for events, and at no other time. */
+static void listen_for_questions(void)
+{
+    struct sigaction action = {.sa_handler = ask};
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &asked, NULL);
+    sigaction(SIGUSR1, &action, NULL);
 }
 
 /* "5555,5556"; how many they are. */
@@ -379,6 +420,7 @@ int main(int argc, char **argv)
         return 2;
     }
     prctl(PR_SET_TIMERSLACK, 1UL);
+    listen_for_questions();
     relay.start_ns = test_now_ns();
     relay.epoll = epoll_create1(EPOLL_CLOEXEC);
     for (size_t i = 0; i < relay.listener_count; i++) {

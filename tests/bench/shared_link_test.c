@@ -21,6 +21,7 @@
 #define DELAY_MS 25
 #define RATE UINT64_C(20000000) /* bits a second */
 #define BLOCK_BYTES ((size_t)16 * 1024)
+#define SMALL_BYTES 256
 #define SOON_MS 60000
 #define START_MS 1500 /* until windows follow the link */
 #define SETS 15
@@ -30,6 +31,8 @@
 #define MEDIAN_MS (4 * DELAY_MS + 100) /* two round trips and 100 ms */
 #define SHARE 0.2 /* answers that are late for want of processors make windows small */
 #define STALL_MS 2000
+#define CONTROL_SEEN_BYTES 2000000
+#define LATE_SEEN_BYTES 1000000
 
 static struct broker broker;
 static struct long_link far_link;
@@ -39,6 +42,7 @@ static struct bus_sub *bulk;
 static struct bus_sub *small;
 static pthread_t writer;
 static pthread_t reader;
+static size_t block_bytes = BLOCK_BYTES;
 static atomic_bool is_over;
 static atomic_uint_least64_t taken_bytes;
 
@@ -63,7 +67,7 @@ static void *write_bulk(void *arg)
     static char block[BLOCK_BYTES];
     (void)arg;
     while (!is_over)
-        if (bus_publish(alice, "bulk", block, sizeof block) != BUS_OK)
+        if (bus_publish(alice, "bulk", block, block_bytes) != BUS_OK)
             return "a value was refused";
     return NULL;
 }
@@ -86,12 +90,12 @@ static void *read_bulk(void *arg)
     return NULL;
 }
 
-static void start(bool is_writer_far)
+static void start_with(bool is_writer_far, const char *word, const char *other)
 {
     char at[2 * BROKER_ENDPOINT_BYTES_MAX + 8];
     cr_assert(broker_start(&broker, NULL));
     snprintf(at, sizeof at, "%s,data=%s", broker.control, broker.data);
-    cr_assert(long_link_start(&far_link, at, RATE, DELAY_MS * 1000));
+    cr_assert(long_link_start_with(&far_link, at, RATE, DELAY_MS * 1000, word, other));
     alice = open_at(is_writer_far ? far_link.at : broker.control, "alice");
     bob = open_at(is_writer_far ? broker.control : far_link.at, "bob");
     cr_assert_eq(bus_sub_open(bob, "alice/bulk", NULL, &bulk), BUS_OK);
@@ -99,6 +103,11 @@ static void start(bool is_writer_far)
     cr_assert_eq(bus_flush(bob, SOON_MS), BUS_OK);
     cr_assert_eq(pthread_create(&writer, NULL, write_bulk, NULL), 0);
     cr_assert_eq(pthread_create(&reader, NULL, read_bulk, NULL), 0);
+}
+
+static void start(bool is_writer_far)
+{
+    start_with(is_writer_far, NULL, NULL);
 }
 
 static void end(void)
@@ -197,6 +206,52 @@ Test(shared_link, of_a_writer_lets_small_values_and_errors_pass)
 Test(shared_link, of_a_reader_lets_small_values_and_errors_pass)
 {
     check_sharing(false);
+}
+
+/* What is said beside the bulk is a small part of it: beats, credit, accepted and taken. */
+static void check_control(bool is_writer_far)
+{
+    enum { CONTROL, DATA, PORTS, TO = 0, FROM = 1 };
+    uint64_t before[PORTS][2];
+    uint64_t after[PORTS][2];
+    uint64_t way = is_writer_far ? TO : FROM; /* of the bulk */
+    uint64_t bulk_bytes = 0;
+    block_bytes = SMALL_BYTES; /* what is said of each value would be much */
+    start(is_writer_far);
+    sleep_ms(START_MS);
+    cr_assert(long_link_carried(&far_link, before, PORTS));
+    while (bulk_bytes < CONTROL_SEEN_BYTES) {
+        sleep_ms(PART_MS);
+        cr_assert(long_link_carried(&far_link, after, PORTS));
+        bulk_bytes = after[DATA][way] - before[DATA][way];
+    }
+    uint64_t other_bytes = after[CONTROL][TO] - before[CONTROL][TO] + after[CONTROL][FROM] -
+                           before[CONTROL][FROM] + after[DATA][1 - way] - before[DATA][1 - way];
+    cr_expect_lt(other_bytes, bulk_bytes / 100, "%lu beside %lu", other_bytes, bulk_bytes);
+    cr_expect_gt(other_bytes, 0);
+    end();
+}
+
+Test(shared_link, of_a_writer_carries_little_beside_the_bulk)
+{
+    check_control(true);
+}
+
+Test(shared_link, of_a_reader_carries_little_beside_the_bulk)
+{
+    check_control(false);
+}
+
+/* One of a hundred segments is late by eight round trips, and holds up all behind it. */
+Test(shared_link, with_late_segments_loses_nobody_and_goes_on)
+{
+    start_with(true, "late_percent=1", "late_us=400000");
+    for (uint64_t seen = 0; seen < LATE_SEEN_BYTES; seen = taken_bytes) {
+        cr_assert_null(bus_failure(alice), "she was lost");
+        cr_assert_null(bus_failure(bob), "he was lost");
+        sleep_ms(PART_MS);
+    }
+    end();
 }
 
 /* Bytes that lay in the link come at once when it goes on.  What is judged comes behind them. */
