@@ -3,8 +3,10 @@
 # usage: run.sh BUILD [--rayfed-source DIR] [NAME ...]
 # Runs Errbus under the programs of others, which come from PyPI into virtual environments below
 # BUILD, one for each.  Each NAME is the name of a file requirements/NAME.txt, and begins those of
-# its tests, test_NAME*.py; default: all.  What cannot be installed is skipped by name.  --rayfed-source: also
-# RayFed's own tests, from a checkout, with the classes of errbus.rayfed in place of its gRPC.
+# its tests, test_NAME*.py; default: all.  "package" is the package with its own tests: for a Python
+# that may be another than Debian's, with newer packages.  What cannot be installed is skipped by
+# name.  --rayfed-source: also RayFed's own tests, from a checkout, with the classes of errbus.rayfed
+# in place of its gRPC.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../../.." && pwd)
@@ -18,7 +20,7 @@ case ${1-} in
     shift 2
     ;;
 esac
-[ $# -gt 0 ] || set -- rayfed torch flower
+[ $# -gt 0 ] || set -- package rayfed torch flower
 
 say() {
     printf '\ninterop: %s\n' "$*"
@@ -62,23 +64,41 @@ ERRBUS_INCLUDE=$source/libbus/include ERRBUS_LIB=$build/libbus \
 }
 
 export ERRBUSD="$build/broker/errbusd" ERRBUS="$build/clients/errbus" PYTHONPATH="$here"
-status=0
-for name; do
-    environment "$name"
+
+# install_program NAME: what it needs, one after the other: a program may need another version than
+# the package is built with.  False if something failed.
+install_program() {
     # A package whose requirements it names falsely has a line "# --no-deps PACKAGE".
-    alone=$(sed -n 's/^# --no-deps //p' "$here/requirements/$name.txt")
-    # One after the other: a program may need another version than the package is built with.
+    alone=$(sed -n 's/^# --no-deps //p' "$here/requirements/$1.txt")
     # shellcheck disable=SC2086 # several words
-    if ! pip_install "$name" -r "$here/requirements/base.txt" ||
-        ! pip_install "$name" -r "$here/requirements/$name.txt" ||
-        { [ -n "$alone" ] && ! pip_install "$name" --no-deps $alone; }; then
-        say "skipped: $name; pip said: $(tail -n 1 "$work/$name.log")"
-        continue
-    fi
+    pip_install "$1" -r "$here/requirements/base.txt" &&
+        pip_install "$1" -r "$here/requirements/$1.txt" &&
+        { [ -z "$alone" ] || pip_install "$1" --no-deps $alone; }
+}
+
+install_errbus() {
     pip_install errbus --no-deps --force-reinstall "$work"/wheel/errbus-*.whl || {
         cat "$work/errbus.log" >&2
         exit 1
     }
+}
+
+status=0
+for name; do
+    if [ "$name" = package ]; then
+        environment base
+        install_errbus
+        say "package, with $(python --version)"
+        (cd "$source/clients/python/tests" && PYTHONPATH='' ERRBUS_SOURCE=$source \
+            python -m pytest -q -p no:cacheprovider .) || status=1
+        continue
+    fi
+    environment "$name"
+    install_program "$name" || {
+        say "skipped: $name; pip said: $(tail -n 1 "$work/$name.log")"
+        continue
+    }
+    install_errbus
     say "$name"
     (cd "$here" && python -m pytest -q -p no:cacheprovider "test_$name"*.py) || status=1
     if [ "$name" != rayfed ] || [ -z "$rayfed" ]; then

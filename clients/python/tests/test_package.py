@@ -55,6 +55,8 @@ def test_the_types_are_complete(tmp_path):
     mypy = shutil.which("mypy", path="/usr/bin")
     if mypy is None:
         pytest.skip("no mypy here")
+    if sys.prefix != "/usr":
+        pytest.skip("Debian's mypy does not know the types of another numpy")
     said = subprocess.run(
         [mypy, "--python-executable", sys.executable, "--cache-dir", str(tmp_path)],
         cwd=f"{SOURCE}/clients/python", stdout=subprocess.PIPE, text=True)
