@@ -252,6 +252,9 @@ static struct msg question(enum msg_type type)
         msg.as.attachments = (struct msg_attachments){.job = job, .error = id};
         break;
     case MSG_WHY: msg.as.why.job = job; break;
+    case MSG_WITHOUT:
+        msg.as.without = (struct msg_without){.job = job, .party = span_text("bob")};
+        break;
     default: cr_assert_fail("%s is no question", msg_name(type));
     }
     msg_id_set(&msg, 9);
@@ -281,7 +284,7 @@ Test(core_rights, answers_each_question_that_is_not_allowed_alike_and_changes_no
 {
     static const enum msg_type questions[] = {
         MSG_STATUS, MSG_JOB_CREATE, MSG_JOB_SHOW,    MSG_JOB_CANCEL, MSG_DEAD,
-        MSG_FETCH,  MSG_BRING,      MSG_ATTACHMENTS, MSG_WHY,
+        MSG_FETCH,  MSG_BRING,      MSG_ATTACHMENTS, MSG_WHY,        MSG_WITHOUT,
     };
     struct core_dump before = {0}, after = {0};
     join(BOB);
@@ -296,6 +299,29 @@ Test(core_rights, answers_each_question_that_is_not_allowed_alike_and_changes_no
     core_dump_fini(&after);
 }
 
+/* A question of messages.def that rights.c does not know would end the broker. */
+Test(core_rights, denies_each_question_that_there_is)
+{
+    unsigned asked = 0;
+    for (unsigned number = 1; number < 64; number++) {
+        const struct msg_kind *kind = msg_kind(number);
+        if (kind == NULL || kind->direction != MSG_TO_BROKER || kind->id != MSG_REQUEST ||
+            (kind->as.to_broker.speakers & MSG_BY_OBSERVER) == 0)
+            continue;
+        struct msg msg = {.type = (enum msg_type)number};
+        msg_id_set(&msg, 9);
+        observe(EVE, "job");
+        forget();
+        message(EVE, msg);
+        cr_expect(strstr(said, "5 < done 12 errbus.not_authorised\n") == said ||
+                      strstr(said, "5 < over 12\n") == said,
+                  "%s: %s", kind->name, said);
+        closed(EVE);
+        asked += 1;
+    }
+    cr_expect_geq(asked, 8);
+}
+
 Test(core_rights, answers_what_is_allowed)
 {
     join(BOB);
@@ -306,6 +332,7 @@ Test(core_rights, answers_what_is_allowed)
     cr_assert(!ask_and_see_denied(OPS, MSG_FETCH));
     cr_assert(!ask_and_see_denied(OPS, MSG_ATTACHMENTS));
     cr_assert(!ask_and_see_denied(OPS, MSG_WHY));
+    cr_assert(!ask_and_see_denied(OPS, MSG_WITHOUT));
     cr_assert(ask_and_see_denied(OPS, MSG_JOB_CANCEL));
     cr_assert(ask_and_see_denied(OPS, MSG_DEAD));
     cr_assert(ask_and_see_denied(OPS, MSG_BRING));

@@ -69,6 +69,7 @@ static const struct {
     JOB_OF(BRING, bring),
     JOB_OF(ATTACHMENTS, attachments),
     JOB_OF(WHY, why),
+    JOB_OF(WITHOUT, without),
 };
 
 /* The job that a question is about; a tap is about that of its session. */
