@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* access.c -- errbus access: looks into an access file: is it well formed, and who may do what? */
+/* access.c -- errbus access: looks into an access file, changes it, and asks a broker about it. */
 #include "clients/errbus.h"
 
 #include "clients/access_edit.h"
+#include "clients/access_who.h"
 #include "clients/cli.h"
 
 #include <bus/access.h>
@@ -190,9 +191,10 @@ int access_main(int argc, char **argv)
         .cli = {.program = "errbus access",
                 .operands =
                     "check FILE | explain FILE NAME [TOPIC...] | add FILE WORD... | remove FILE "
-                    "WORD...",
+                    "WORD... | who | reload",
                 .summary = "Looks into an access file: whether it is well formed, or what somebody "
-                           "may do in a job. Adds or removes a line.",
+                           "may do in a job. Adds or removes a line. Asks a broker who is "
+                           "connected, or has it read its file again.",
                 .prints_lines = true,
                 .exits = ",\n             1 the file cannot be read or a line is wrong, 6 a topic "
                          "may not be read"}};
@@ -208,8 +210,13 @@ int access_main(int argc, char **argv)
         result = access_edit_add(&question.cli);
     } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "remove") == 0) {
         result = access_edit_remove(&question.cli);
+    } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "who") == 0) {
+        result = access_who(&question.cli);
+    } else if (question.cli.argc > 0 && strcmp(question.cli.argv[0], "reload") == 0) {
+        result = access_reload(&question.cli);
     } else {
-        result = cli_usage(&question.cli, "expected 'check', 'explain', 'add' or 'remove'");
+        result = cli_usage(&question.cli,
+                           "expected 'check', 'explain', 'add', 'remove', 'who' or 'reload'");
     }
     bus_access_free(&question.access);
     return result;

@@ -174,7 +174,7 @@ static int end(struct edit *edit, int result)
 {
     if (result == CLI_OK && !edit->cli->is_json) {
         cli_print_text(stdout, edit->path, "");
-        printf(": changed; a running broker takes it when it gets SIGHUP\n");
+        printf(": changed; 'errbus access reload', or SIGHUP, has the broker take it\n");
         (void)cli_flush_output(edit->cli, &result);
     }
     free(edit->text);

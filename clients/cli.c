@@ -281,6 +281,8 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
         {'p', "party", CLI_TEXT, &cli->party, "NAME",
          cli->is_observer ? "accepted, without effect"
                           : "the party that this process is (ERRBUS_PARTY)"},
+        {'k', "key", CLI_TEXT, &cli->key, "FILE",
+         "its key, for a broker that asks for one (ERRBUS_KEY)"},
         {'W', "wait", CLI_SECONDS, &cli->wait_ms, "SECONDS",
          "end after this time, a fraction is allowed (no limit)"},
         {'h', "help", CLI_YES, &wants_help, NULL, "print this help and end"},
@@ -310,6 +312,13 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
     if (!cli_flags_read(flags, own_count + common_count, argc, argv, &operands_at, problem)) {
         *out_exit = cli_usage(cli, "%s", problem);
         return false;
+    }
+    if (cli->key != NULL && cli->key[0] == '\0') {
+        *out_exit = cli_usage(cli, "--key needs the path of a file");
+        return false;
+    }
+    if (cli->key != NULL) {
+        (void)setenv("ERRBUS_KEY", cli->key, 1); /* for each connection, and for what it starts */
     }
     cli->argc = argc - operands_at;
     cli->argv = argv + operands_at;

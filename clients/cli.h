@@ -80,6 +80,7 @@ struct cli {
     const char *server;     /* NULL: the environment's, then the library's default */
     const char *job;        /* the same */
     const char *party;      /* the same */
+    const char *key;        /* path of its key; in the environment from cli_start() on */
     int run_rule;           /* enum bus_run_rule: of a program that is started again, 0 */
     int64_t count;          /* -1: no limit */
     int64_t wait_ms;        /* BUS_FOREVER: no limit */

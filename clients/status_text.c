@@ -89,8 +89,7 @@ void status_sort(const struct bus_status_row **rows, size_t count)
 
 /* ---- words ------------------------------------------------------------------------------------*/
 
-/* "0.3 s", "12 s", "3 min", "2 h", "4 d". */
-static void write_time(uint64_t ms, char *text, size_t bytes)
+void status_write_time(uint64_t ms, char *text, size_t bytes)
 {
     if (ms < 10000) {
         snprintf(text, bytes, "%" PRIu64 ".%" PRIu64 " s", ms / 1000, ms % 1000 / 100);
@@ -237,7 +236,7 @@ static void print_summary(FILE *out, const struct job_rows *all)
 static void print_broker(FILE *out, const struct status_picture *picture)
 {
     char up[PIECE_BYTES_MAX];
-    write_time(picture->uptime_ms, up, sizeof up);
+    status_write_time(picture->uptime_ms, up, sizeof up);
     fprintf(out, "broker %s: up %s, durability %s, %" PRIu64 " message%s refused\n",
             picture->version, up, picture->durability, picture->refused,
             cli_plural(picture->refused));
@@ -289,13 +288,13 @@ static void write_note(const struct bus_status_row *party, char *text, size_t by
     char ago[PIECE_BYTES_MAX];
     bool is_well = party->reason == NULL || party->reason[0] == '\0';
     if (!status_has_ended(party)) {
-        write_time(party->silent_ms, ago, sizeof ago);
+        status_write_time(party->silent_ms, ago, sizeof ago);
         snprintf(text, bytes, "heard %s ago", ago);
     } else if (party->ended_ms == 0) {
         snprintf(text, bytes, "time not known%s%.200s", is_well ? "" : ": ",
                  is_well ? "" : party->reason);
     } else {
-        write_time(party->ended_ms, ago, sizeof ago);
+        status_write_time(party->ended_ms, ago, sizeof ago);
         snprintf(text, bytes, "%s ago%s%.200s", ago, is_well ? "" : ": ",
                  is_well ? "" : party->reason);
     }

@@ -39,4 +39,7 @@ void status_sort(const struct bus_status_row **rows, size_t count);
 bool status_text_print(FILE *out, const struct status_picture *picture,
                        const struct status_style *style);
 
+/* "0.3 s", "12 s", "3 min", "2 h", "4 d". */
+void status_write_time(uint64_t ms, char *text, size_t bytes);
+
 #endif

@@ -7,6 +7,21 @@
 /* For whoever lost access to hear why. */
 #define REVOKED_NS INT64_C(1000000000)
 
+void access_change_ask(struct access_change *change, struct peers *peers, conn_id conn)
+{
+    struct peer *peer = peers_by_conn(peers, conn);
+    if (peer != NULL)
+        peer->is_asking = true;
+    change->is_asked = true;
+}
+
+void access_change_done(struct access_change *change, struct peers *peers)
+{
+    for (uint32_t i = 0; i < peers->used; i++)
+        peers->items[i].is_asking = false;
+    change->is_asked = false;
+}
+
 void access_change_begin(struct access_change *change, struct peers *peers,
                          const struct access *before)
 {
@@ -50,7 +65,12 @@ struct peer *access_change_next(struct access_change *change, struct peers *peer
         if (peer->is_forgotten || is_still_known(peer, authentication, change->before))
             continue;
         peer->is_forgotten = true;
-        cut_off(peer);
+        if (peer->is_asking) {
+            peer->is_revoked = true;
+            change->cut_ns = now_ns + REVOKED_NS;
+        } else {
+            cut_off(peer);
+        }
         return peer;
     }
     return NULL;

@@ -4,7 +4,9 @@
  * The core hears of the table first, and lets those go that were revoked.  Then each connection is
  * looked at.  Whoever was revoked hears why on the control channel, which is cut after a second;
  * the data channel is cut at once, so values that wait there stay there.  A connection whose key
- * has no line any more is cut.  Its session stays, so the client may come back with another key. */
+ * has no line any more is cut.  Its session stays, so the client may come back with another key.
+ * Who asked for the change is answered first, and is cut after a second like those who were
+ * revoked. */
 #ifndef IO_ACCESS_CHANGE_H
 #define IO_ACCESS_CHANGE_H
 
@@ -15,7 +17,12 @@ struct access_change {
     const struct access *before; /* the table that was in force; it may be the same */
     int64_t cut_ns;              /* when the revoked are cut; INT64_MAX: there are none */
     uint32_t at;                 /* the next place in peers */
+    bool is_asked;               /* a client wants the file to be read again */
 };
+
+/* The client at this connection wants the file to be read again; it was. */
+void access_change_ask(struct access_change *change, struct peers *peers, conn_id conn);
+void access_change_done(struct access_change *change, struct peers *peers);
 
 /* Before the core hears of the table. */
 void access_change_begin(struct access_change *change, struct peers *peers,

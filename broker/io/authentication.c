@@ -5,6 +5,7 @@
 #include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "libbus/base/limits.h"
+#include "libbus/base/utf8.h"
 #include "libbus/io/part.h"
 #include "libbus/io/ready.h"
 
@@ -138,9 +139,18 @@ bool authentication_open(struct authentication *authentication, void *context,
     return true;
 }
 
-struct access *authentication_reload(struct authentication *authentication)
+/* It becomes an event, which is UTF-8; a path need not be. */
+static void make_utf8(char *text)
 {
-    char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    bool is_valid = utf8_is_valid(span_text(text));
+    for (; !is_valid && *text != '\0'; text++)
+        if ((unsigned char)*text >= 0x80)
+            *text = '?';
+}
+
+struct access *authentication_reload(struct authentication *authentication,
+                                     char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
     struct access *before = authentication->access;
     struct access *made = NULL;
     if (authentication->socket == NULL) {
@@ -148,7 +158,10 @@ struct access *authentication_reload(struct authentication *authentication)
         return NULL;
     }
     if (!read_access(authentication, authentication->access_path, &made, complaint)) {
-        log_line(LOG_WARNING, "access: %.1000s; what was allowed before stays allowed", complaint);
+        size_t bytes = strlen(complaint);
+        snprintf(complaint + bytes, AUTHENTICATION_COMPLAINT_BYTES - bytes,
+                 "; what was allowed before stays allowed");
+        make_utf8(complaint);
         return NULL;
     }
     log_line(LOG_INFO, "access: %.500s is in force", authentication->access_path);
@@ -355,4 +368,78 @@ int64_t authentication_next_end_s(const struct authentication *authentication)
 bool authentication_has_ended(const struct authentication *authentication, int64_t end_s)
 {
     return authentication->socket != NULL && now_s() >= end_s;
+}
+
+int64_t authentication_end_s(const struct authentication *authentication,
+                             const struct identity *identity)
+{
+    if (authentication->socket == NULL)
+        return INT64_MAX;
+    if (identity->has_key)
+        return access_key_end_s(authentication->access, identity->key);
+    return identity->has_uid ? access_uid_end_s(authentication->access, identity->uid) : INT64_MAX;
+}
+
+/* ---- keys that end soon ---------------------------------------------------------------------- */
+
+void authentication_ends_begin(struct authentication *authentication, const struct access *before,
+                               struct authentication_ends *ends)
+{
+    *ends = (struct authentication_ends){
+        .before = before, .now_s = now_s(), .told_s = authentication->ends_told_s};
+    authentication->ends_told_s = ends->now_s + LIMIT_EXPIRING_S;
+}
+
+static bool was_told(const struct authentication_ends *ends, const struct access_end *end)
+{
+    int64_t before_s = end->is_key ? access_key_end_s(ends->before, end->key)
+                                   : access_uid_end_s(ends->before, end->uid);
+    return end->end_s <= ends->told_s && before_s == end->end_s;
+}
+
+static void write_end(const struct access_end *end, char text[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    char what[KEY_TEXT_BYTES + 1];
+    char day[16] = "";
+    struct tm parts;
+    time_t last_s = (time_t)(end->end_s - 1);
+    if (end->is_key)
+        key_text_write(end->key, KEY_PUBLIC, what);
+    else
+        snprintf(what, sizeof what, "%u", end->uid);
+    if (gmtime_r(&last_s, &parts) != NULL)
+        strftime(day, sizeof day, "%Y-%m-%d", &parts);
+    snprintf(text, AUTHENTICATION_COMPLAINT_BYTES, "the %s %s of %.*s ends with the day %s (UTC)",
+             end->is_key ? "key" : "uid", what, (int)end->name.bytes, (const char *)end->name.data,
+             day);
+}
+
+bool authentication_ends_next(const struct authentication *authentication,
+                              struct authentication_ends *ends,
+                              char text[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    struct access_end end;
+    uint32_t others = 0;
+    while (access_ending(authentication->access, ends->now_s, authentication->ends_told_s,
+                         &ends->at, &end)) {
+        if (was_told(ends, &end))
+            continue;
+        if (ends->count < LIMIT_EXPIRING_TOLD) {
+            ends->count += 1;
+            write_end(&end, text);
+            return true;
+        }
+        others += 1;
+    }
+    if (others > 0)
+        snprintf(text, AUTHENTICATION_COMPLAINT_BYTES,
+                 "%u further keys and uids end within %d days", others,
+                 (int)(LIMIT_EXPIRING_S / 86400));
+    return others > 0;
+}
+
+int64_t authentication_next_warning_s(const struct authentication *authentication)
+{
+    int64_t end_s = access_next_end_s(authentication->access, authentication->ends_told_s);
+    return end_s != INT64_MAX ? end_s - LIMIT_EXPIRING_S : end_s;
 }

@@ -31,6 +31,7 @@ struct authentication {
     struct key_pair key;                    /* of the broker */
     char nonce[AUTHENTICATION_NONCE_BYTES]; /* of this start, as text */
     uint64_t accepted, refused;             /* handshakes so far */
+    int64_t ends_told_s;                    /* keys that end up to then were told */
 };
 
 /* Reads the access file, and the key, which is made if there is none; binds the address.
@@ -53,12 +54,31 @@ bool authentication_guard(const struct authentication *authentication, void *soc
 bool authentication_is_asked(const struct authentication *authentication);
 /* Answers what was asked, so many at once that the loop does not stand still. */
 void authentication_answer(struct authentication *authentication);
-/* Reads the access file again, and logs what came of it.  Returns the table before, which the
- * caller frees when nobody uses it any more; NULL: that one stays in force. */
-struct access *authentication_reload(struct authentication *authentication);
+/* Reads the access file again, and logs its success.  Returns the table before, which the caller
+ * frees when nobody uses it any more.  NULL: that one stays in force, and complaint says why, in
+ * UTF-8; or there is no file, which was logged. */
+struct access *authentication_reload(struct authentication *authentication,
+                                     char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
+/* The keys and uids that end within LIMIT_EXPIRING_S and that nobody was told of, a sentence with
+ * each call.  before: the table that was in force before, perhaps the same; of what it has, people
+ * were told. */
+struct authentication_ends {
+    const struct access *before;
+    int64_t now_s, told_s;
+    uint32_t at, count;
+};
+void authentication_ends_begin(struct authentication *authentication, const struct access *before,
+                               struct authentication_ends *ends);
+bool authentication_ends_next(const struct authentication *authentication,
+                              struct authentication_ends *ends,
+                              char text[AUTHENTICATION_COMPLAINT_BYTES]);
+/* When the next one is to be told of. */
+int64_t authentication_next_warning_s(const struct authentication *authentication);
 /* When the next key or uid of the table ends, by the clock of the wall, in seconds; and whether
  * such a time has come. */
 int64_t authentication_next_end_s(const struct authentication *authentication);
+int64_t authentication_end_s(const struct authentication *authentication,
+                             const struct identity *identity); /* INT64_MAX: never */
 bool authentication_has_ended(const struct authentication *authentication, int64_t end_s);
 /* What a peer has proved, by the User-Id of its part (NULL: it has none). */
 struct identity authentication_identify(const struct authentication *authentication,

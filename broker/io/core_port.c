@@ -38,6 +38,7 @@ struct core_port {
     struct newer *newers;
     uint32_t newer_count, newer_room;
     struct core_port_journal journal;     /* describe NULL: there is none */
+    struct core_port_peers peers;         /* the same */
     int64_t ahead_ns;                     /* the core's clock, of the machine's */
     uint32_t speaker;                     /* whose parts come in */
     uint64_t steps;                       /* of the core */
@@ -301,6 +302,14 @@ void core_port_access(struct core_port *port, struct core_port_now now, const st
     port_step(port, now, (struct event){.type = EVENT_ACCESS, .as.access = access});
 }
 
+void core_port_access_word(struct core_port *port, struct core_port_now now, enum access_word word,
+                           const char *text)
+{
+    port_step(
+        port, now,
+        (struct event){.type = EVENT_ACCESS_WORD, .as.access_word = {.word = word, .text = text}});
+}
+
 int64_t core_port_deadline_ns(const struct core_port *port)
 {
     int64_t due_ns = core_deadline_ns(port->core);
@@ -398,6 +407,8 @@ static void control_out(struct core_port *port, const struct effect *effect,
         return;
     if (msg->type == MSG_STATUS_END)
         describe_journal(port, &msg->as.status_end);
+    if (msg->type == MSG_WHO_ROW && port->peers.describe != NULL)
+        port->peers.describe(port->peers.arg, &msg->as.who_row);
     if (msg->type == MSG_WELCOME && port->newer_count > 0) {
         struct newer *newer = newer_find(port, conn);
         if (newer != NULL)
@@ -459,6 +470,7 @@ static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
         case EFFECT_RETAIN:
         case EFFECT_RELEASE:
         case EFFECT_DROP:
+        case EFFECT_RELOAD:
         case EFFECT_LOG:
         case EFFECT_FACT: break; /* they tell the peer nothing */
         }
@@ -543,6 +555,11 @@ bool core_port_out(struct core_port *port, struct core_port_out *out)
             out->conn = effect->conn;
             port->at += 1;
             break;
+        case EFFECT_RELOAD:
+            out->kind = CORE_PORT_RELOAD;
+            out->conn = effect->conn;
+            port->at += 1;
+            break;
         case EFFECT_LOG:
             log_out(&port->effects.msgs[effect->index], out);
             port->at += 1;
@@ -573,6 +590,11 @@ void core_port_use_store(struct core_port *port, const struct payload_store *sto
 void core_port_use_journal(struct core_port *port, const struct core_port_journal *journal)
 {
     port->journal = *journal;
+}
+
+void core_port_use_peers(struct core_port *port, const struct core_port_peers *peers)
+{
+    port->peers = *peers;
 }
 
 bool core_port_is_broken(const struct core_port *port)

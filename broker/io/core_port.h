@@ -56,6 +56,9 @@ void core_port_journal(struct core_port *port, struct core_port_now now, enum jo
 /* Another access table is in force, borrowed until the next one. */
 void core_port_access(struct core_port *port, struct core_port_now now,
                       const struct access *access);
+/* News of the access file that change no table; text in UTF-8, which stands until all is taken. */
+void core_port_access_word(struct core_port *port, struct core_port_now now, enum access_word word,
+                           const char *text);
 int64_t core_port_deadline_ns(const struct core_port *port);
 
 enum core_port_out_kind {
@@ -63,6 +66,7 @@ enum core_port_out_kind {
     CORE_PORT_CONTROL, /* part to conn, on the control channel */
     CORE_PORT_DATA,    /* head, then part, to conn, on the data channel */
     CORE_PORT_DROP,    /* forget conn: ignore what comes from it */
+    CORE_PORT_RELOAD,  /* conn wants the access file to be read again */
     CORE_PORT_LOG,     /* text, for the operator */
     CORE_PORT_FACT,    /* part is a record for the journal, unless core_port_step() gave it:
                        before anything that comes behind it goes out */
@@ -120,6 +124,12 @@ struct core_port_journal {
     void *arg;
 };
 void core_port_use_journal(struct core_port *port, const struct core_port_journal *journal);
+/* The same of the connections that an answer to WHO names. */
+struct core_port_peers {
+    void (*describe)(void *arg, struct msg_who_row *out);
+    void *arg;
+};
+void core_port_use_peers(struct core_port *port, const struct core_port_peers *peers);
 /* Whether a payload could not be read back.  Then the port sends nothing any more, and its owner
  * ends the broker. */
 bool core_port_is_broken(const struct core_port *port);

@@ -24,6 +24,7 @@
 #include "broker/io/recovery.h"
 #include "broker/io/new_connections.h"
 #include "broker/io/signals.h"
+#include "broker/io/who.h"
 #include "libbus/base/must.h"
 #include "libbus/io/monitor.h"
 #include "libbus/io/part.h"
@@ -69,14 +70,16 @@ struct loop {
     bool is_stopping;
     int64_t stop_deadline_ns;
     struct access_change access_change;
-    int64_t access_end_s;   /* when the next key or uid ends, on the wall clock */
-    uint32_t clogged_count; /* peers to be reported as not reading */
-    bool has_put_off;       /* peers are put off */
-    int64_t complained_ns;  /* when it was last said that connections cannot be accepted */
-    int64_t dismissed_ns;   /* ... that silent connections were closed */
-    uint64_t dismissed;     /* silent connections that were closed since then */
-    uint64_t refused;       /* ... and that were refused for failures of their address */
-    uint64_t ignored;       /* parts of connections that could not be numbered */
+    struct who who;
+    int64_t access_end_s;     /* when the next key or uid ends, on the wall clock */
+    int64_t access_warning_s; /* ... when people are told of the next one */
+    uint32_t clogged_count;   /* peers to be reported as not reading */
+    bool has_put_off;         /* peers are put off */
+    int64_t complained_ns;    /* when it was last said that connections cannot be accepted */
+    int64_t dismissed_ns;     /* ... that silent connections were closed */
+    uint64_t dismissed;       /* silent connections that were closed since then */
+    uint64_t refused;         /* ... and that were refused for failures of their address */
+    uint64_t ignored;         /* parts of connections that could not be numbered */
 };
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -135,6 +138,9 @@ static void carry_out(struct loop *loop)
         case CORE_PORT_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part); break;
         case CORE_PORT_DATA: send_out(loop, LANE_DATA, out.conn, out.head, out.part); break;
         case CORE_PORT_DROP: forget(loop, out.conn); break;
+        case CORE_PORT_RELOAD:
+            access_change_ask(&loop->access_change, &loop->peers, out.conn);
+            break;
         case CORE_PORT_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
         case CORE_PORT_LOG:
             log_line(out.is_warning ? LOG_WARNING : LOG_DETAIL, "%s", out.text);
@@ -262,6 +268,8 @@ static void dismiss_new_connections(struct loop *loop)
 /* Learns whose connection it is.  libzmq let it in, but the access file may be another by now. */
 static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_t part_count)
 {
+    const char *address = part_count > 0 ? zmq_msg_gets(part, "Peer-Address") : NULL;
+    snprintf(peer->address, sizeof peer->address, "%s", address != NULL ? address : "");
     if (loop->authentication.socket == NULL)
         return;
     const char *user_id = part_count > 0 ? zmq_msg_gets(part, "User-Id") : NULL;
@@ -501,13 +509,36 @@ static void apply_access(struct loop *loop, const struct access *before)
     loop->access_end_s = authentication_next_end_s(&loop->authentication);
 }
 
+static void say_of_access(struct loop *loop, enum access_word word, const char *text)
+{
+    log_line(LOG_WARNING, "access: %.1000s", text);
+    core_port_access_word(loop->port, clock_now(&loop->clock), word, text);
+    carry_out(loop);
+}
+
+/* Each key that is near its end is told once. */
+static void tell_of_ends(struct loop *loop, const struct access *before)
+{
+    char text[AUTHENTICATION_COMPLAINT_BYTES];
+    struct authentication_ends ends;
+    authentication_ends_begin(&loop->authentication, before, &ends);
+    while (authentication_ends_next(&loop->authentication, &ends, text))
+        say_of_access(loop, ACCESS_IS_EXPIRING, text);
+    loop->access_warning_s = authentication_next_warning_s(&loop->authentication);
+}
+
 static void reload_access(struct loop *loop)
 {
-    struct access *before = authentication_reload(&loop->authentication);
-    if (before == NULL)
-        return;
-    apply_access(loop, before);
-    access_free(&before);
+    char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    struct access *before = authentication_reload(&loop->authentication, complaint);
+    if (before != NULL) {
+        apply_access(loop, before);
+        tell_of_ends(loop, before);
+        access_free(&before);
+    } else if (*complaint != '\0') {
+        say_of_access(loop, ACCESS_IS_REFUSED, complaint);
+    }
+    access_change_done(&loop->access_change, &loop->peers);
 }
 
 /* Keys and uids end, and revoked peers have had their time. */
@@ -517,6 +548,10 @@ static void look_at_access(struct loop *loop)
         return;
     if (authentication_has_ended(&loop->authentication, loop->access_end_s))
         apply_access(loop, loop->authentication.access);
+    if (authentication_has_ended(&loop->authentication, loop->access_warning_s))
+        tell_of_ends(loop, loop->authentication.access);
+    if (loop->access_change.is_asked)
+        reload_access(loop);
     if (clock_monotonic_ns() < loop->access_change.cut_ns)
         return;
     drain_monitors(loop); /* see dismiss_new_connections() */
@@ -742,9 +777,13 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     options.data_endpoint = advertised;
     options.access = loop->authentication.access;
     loop->port = core_port_new(&loop->memory, &options, now.now_ns);
-    if (loop->port == NULL)
+    if (loop->port == NULL) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
-    return loop->port != NULL;
+        return false;
+    }
+    loop->who = (struct who){.peers = &loop->peers, .authentication = &loop->authentication};
+    core_port_use_peers(loop->port, &(struct core_port_peers){who_describe, &loop->who});
+    return true;
 }
 
 struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAINT_BYTES])

@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { PEER_ADDRESS_BYTES = 48 };
+
 enum lane { LANE_CONTROL = 0, LANE_DATA = 1, LANE_COUNT = 2 };
 
 struct peer {
@@ -33,10 +35,12 @@ struct peer {
     int fd;             /* -1: unknown */
     uint32_t principal; /* whose it is: authentication.h */
     struct identity identity;
-    bool is_closing;     /* known to be closed; parts of it may still come */
-    bool is_forgotten;   /* the core does not want to hear of it any more */
+    char address[PEER_ADDRESS_BYTES]; /* of its host, as libzmq has it; for people */
+    bool is_closing;                  /* known to be closed; parts of it may still come */
+    bool is_forgotten;                /* the core does not want to hear of it any more */
     bool was_forgotten;  /* ... nor before the access table that came into force last */
     bool is_revoked;     /* its connection is cut when it has heard why */
+    bool is_asking;      /* it wants the access file to be read again, and has no answer yet */
     bool is_clogged;     /* does not read: to be reported as a violation */
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
     bool is_put_off;     /* what it said must wait, and so must what it says behind that */

@@ -152,7 +152,11 @@ static struct span word_at(const struct access *access, uint32_t index)
 /* Returns false, for the caller to return. */
 static bool complain(struct reading *reading, struct span word, const char *what)
 {
-    *reading->fault = (struct access_fault){.line = reading->line, .word = word, .what = what};
+    bool is_secret = word.bytes >= 4 && memcmp(word.data, "ebs_", 4) == 0;
+    *reading->fault =
+        (struct access_fault){.line = reading->line,
+                              .word = is_secret ? span_text("ebs_...") : word, /* not repeated */
+                              .what = what};
     return false;
 }
 
@@ -302,9 +306,8 @@ static bool read_credential(struct reading *reading, bool is_key)
     uint64_t uid = 0;
     if (is_key) {
         enum key_fault fault = key_text_read(word, KEY_PUBLIC, credential.key);
-        if (fault != KEY_OK) /* a secret is not repeated */
-            return complain(reading, fault == KEY_OTHER_KIND ? span_text("ebs_...") : word,
-                            key_complaint(fault));
+        if (fault != KEY_OK)
+            return complain(reading, word, key_complaint(fault));
     } else if (!word_is_number(word, UINT32_MAX - 1, &uid)) {
         return complain(reading, word, "is not a user id: expected a number, as 'id -u' prints it");
     }
@@ -628,24 +631,68 @@ struct span access_name(const struct access *access, uint32_t principal)
                                                              : SPAN_NONE;
 }
 
-uint32_t access_by_key(const struct access *access, const uint8_t key[KEY_BYTES], int64_t now_s)
+static const struct credential *find_key(const struct access *access, const uint8_t key[KEY_BYTES])
 {
     for (uint32_t i = 0; i < access->credentials.count; i++) {
         const struct credential *credential = credential_at(access, i);
         if (credential->is_key && memcmp(credential->key, key, KEY_BYTES) == 0)
-            return now_s < credential->end_s ? credential->name + 1 : 0;
+            return credential;
     }
-    return 0;
+    return NULL;
 }
 
-uint32_t access_by_uid(const struct access *access, uint32_t uid, int64_t now_s)
+static const struct credential *find_uid(const struct access *access, uint32_t uid)
 {
     for (uint32_t i = 0; i < access->credentials.count; i++) {
         const struct credential *credential = credential_at(access, i);
         if (!credential->is_key && credential->uid == uid)
-            return now_s < credential->end_s ? credential->name + 1 : 0;
+            return credential;
     }
-    return 0;
+    return NULL;
+}
+
+static uint32_t owner_of(const struct credential *credential, int64_t now_s)
+{
+    return credential != NULL && now_s < credential->end_s ? credential->name + 1 : 0;
+}
+
+uint32_t access_by_key(const struct access *access, const uint8_t key[KEY_BYTES], int64_t now_s)
+{
+    return owner_of(find_key(access, key), now_s);
+}
+
+uint32_t access_by_uid(const struct access *access, uint32_t uid, int64_t now_s)
+{
+    return owner_of(find_uid(access, uid), now_s);
+}
+
+int64_t access_key_end_s(const struct access *access, const uint8_t key[KEY_BYTES])
+{
+    const struct credential *credential = find_key(access, key);
+    return credential != NULL ? credential->end_s : INT64_MAX;
+}
+
+int64_t access_uid_end_s(const struct access *access, uint32_t uid)
+{
+    const struct credential *credential = find_uid(access, uid);
+    return credential != NULL ? credential->end_s : INT64_MAX;
+}
+
+bool access_ending(const struct access *access, int64_t from_s, int64_t to_s, uint32_t *at,
+                   struct access_end *out_end)
+{
+    while (*at < access->credentials.count) {
+        const struct credential *credential = credential_at(access, (*at)++);
+        if (credential->end_s <= from_s || credential->end_s > to_s)
+            continue;
+        *out_end = (struct access_end){.name = name_at(access, credential->name)->text,
+                                       .is_key = credential->is_key,
+                                       .uid = credential->uid,
+                                       .end_s = credential->end_s};
+        memcpy(out_end->key, credential->key, KEY_BYTES);
+        return true;
+    }
+    return false;
 }
 
 int64_t access_next_end_s(const struct access *access, int64_t now_s)

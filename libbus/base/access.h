@@ -64,6 +64,20 @@ struct span access_name(const struct access *access, uint32_t principal);
 /* now_s: seconds since 1970 by the clock of the wall.  A key or uid whose time is over is none. */
 uint32_t access_by_key(const struct access *access, const uint8_t key[KEY_BYTES], int64_t now_s);
 uint32_t access_by_uid(const struct access *access, uint32_t uid, int64_t now_s);
+/* When a key or uid is over; INT64_MAX: never, or it is not there. */
+int64_t access_key_end_s(const struct access *access, const uint8_t key[KEY_BYTES]);
+int64_t access_uid_end_s(const struct access *access, uint32_t uid);
+/* The keys and uids that are over behind from_s and not behind to_s, one with each call; *at begins
+ * at 0.  false: no more. */
+struct access_end {
+    struct span name; /* whose */
+    bool is_key;
+    uint8_t key[KEY_BYTES];
+    uint32_t uid;
+    int64_t end_s;
+};
+bool access_ending(const struct access *access, int64_t from_s, int64_t to_s, uint32_t *at,
+                   struct access_end *out_end);
 /* When the next key or uid behind now_s is over; INT64_MAX: none. */
 int64_t access_next_end_s(const struct access *access, int64_t now_s);
 

@@ -156,6 +156,11 @@
 #define LIMIT_WITHOUT_SLOTS 49152 /* that one loss would fail, in one answer */
 #define LIMIT_WAITING_MS 1000     /* a call waits so long before the client says so */
 
+/* the access file */
+#define LIMIT_WHO_ROWS 1024                   /* in one answer */
+#define LIMIT_EXPIRING_S (INT64_C(7) * 86400) /* so long before its end, a key is told of */
+#define LIMIT_EXPIRING_TOLD 64                /* ... each; beyond, their number */
+
 /* jobs that were created */
 #define LIMIT_JOB_MS_MAX (366 * LIMIT_PERIOD_MS_MAX) /* its deadline: a year */
 #define LIMIT_RESTARTS 1000

@@ -116,7 +116,8 @@ void pool_give(struct pool *pool, void *item)
 void *pool_next(const struct pool *pool, uint32_t after)
 {
     uint32_t end = pool->chunk_count * POOL_CHUNK_ITEMS;
-    for (uint32_t id = after + 1; id <= end; id++) {
+    for (uint64_t next = (uint64_t)after + 1; next <= end; next++) {
+        uint32_t id = (uint32_t)next;
         struct item_head *item = item_at(pool, id);
         if (item->id == id)
             return item;

@@ -83,6 +83,7 @@ enum msg_right {
     MSG_LETTERS,
     MSG_ERRORS,
     MSG_AUTHOR,
+    MSG_BROKER,
 };
 enum msg_id { MSG_NO_ID, MSG_NUMBER, MSG_NUMBER_OR_0, MSG_REQUEST };
 enum msg_weight { MSG_LIGHT, MSG_ORDERED, MSG_HEAVY, MSG_BYTES };

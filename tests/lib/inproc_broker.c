@@ -59,6 +59,7 @@ static void send_all(struct inproc_broker *broker)
             inproc_send(broker->server, out.conn, &head, &out.part);
             break;
         case CORE_PORT_DROP: inproc_drop(broker->server, out.conn); break;
+        case CORE_PORT_RELOAD: /* it has no access file, as the core has said */
         case CORE_PORT_LOG: break;
         case CORE_PORT_FACT: buffer_unref(&out.part); break; /* nobody asked for them */
         }

@@ -558,7 +558,8 @@ static void broker_out(struct world *world)
         if (out.part != NULL)
             look_at(world, true, buffer_span(out.part));
         switch (out.kind) {
-        case CORE_PORT_NOTHING: break;
+        case CORE_PORT_NOTHING:
+        case CORE_PORT_RELOAD: break; /* nobody asks for it here */
         case CORE_PORT_CONTROL:
         case CORE_PORT_DATA: broker_say(world, &out); break;
         case CORE_PORT_FACT: broker_fact(world, &out); break;

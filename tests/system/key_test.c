@@ -268,7 +268,7 @@ Test(key, is_wrong_in_a_file_at_a_line)
     cr_assert_eq(run(&process, "access", "explain", path, "carol", NULL), 1);
     expect_complaint(&process, "is called 'carol': no key or uid line has it");
     cr_assert_eq(run(&process, "access", "chekc", path, NULL), 2);
-    expect_complaint(&process, "expected 'check', 'explain', 'add' or 'remove'");
+    expect_complaint(&process, "expected 'check', 'explain', 'add', 'remove', 'who' or 'reload'");
 }
 
 Test(key, adds_and_removes_lines_of_an_access_file)

@@ -161,6 +161,7 @@ static const char *const allowed[] = {
     "bus_admin_attachment_fetch.job",
     "bus_admin_attachment_fetch.arg",
     "bus_admin_attachment_list.job",
+    "bus_access_reload.out_revoked",
 };
 
 /* Everywhere. */

@@ -166,6 +166,28 @@ static inline void say_without_end(conn_id conn, const struct msg_without_end *e
         say("%s, %u of %u", outlooks[end->outlook], (unsigned)end->present, (unsigned)end->min);
 }
 
+static inline void say_access_msg(conn_id conn, const struct msg *msg)
+{
+    switch (msg->type) {
+    case MSG_WHO_ROW:
+        say("%u < who %.*s: %.*s/%.*s/%u, role %u, %u connections, %u, %u ms", conn,
+            (int)msg->as.who_row.name.bytes, (const char *)msg->as.who_row.name.data,
+            (int)msg->as.who_row.job.bytes, (const char *)msg->as.who_row.job.data,
+            (int)msg->as.who_row.party.bytes, (const char *)msg->as.who_row.party.data,
+            (unsigned)msg->as.who_row.incarnation, (unsigned)msg->as.who_row.role,
+            (unsigned)msg->as.who_row.connections, (unsigned)msg->as.who_row.connection,
+            (unsigned)msg->as.who_row.connected_ms);
+        break;
+    case MSG_WHO_END: say("%u < who, next %u", conn, (unsigned)msg->as.who_end.next); break;
+    case MSG_RELOADED:
+        say("%u < reloaded %u %.*s, revoked %u", conn, (unsigned)msg->as.reloaded.code,
+            (int)msg->as.reloaded.type.bytes, (const char *)msg->as.reloaded.type.data,
+            (unsigned)msg->as.reloaded.revoked);
+        break;
+    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    }
+}
+
 static inline void say_job_msg(conn_id conn, const struct msg *msg)
 {
     switch (msg->type) {
@@ -233,9 +255,11 @@ static inline void say_job_msg(conn_id conn, const struct msg *msg)
             (unsigned)msg->as.job_shown.epoch, (unsigned)msg->as.job_shown.world_size);
         say_error(msg->as.job_shown.error);
         break;
-    default: say("%u < %s", conn, msg_name(msg->type)); break;
+    default: say_access_msg(conn, msg); break;
     }
 }
+
+static char event_text[512]; /* of the event that was told last */
 
 static inline void say_event(conn_id conn, const struct msg_event *event)
 {
@@ -249,6 +273,8 @@ static inline void say_event(conn_id conn, const struct msg_event *event)
             (int)event->last_error.bytes, (const char *)event->last_error.data);
     say(event->is_durable ? ", durable" : "");
     say(event->is_late ? ", late" : "");
+    snprintf(event_text, sizeof event_text, "%.*s", (int)event->text.bytes,
+             (const char *)event->text.data);
     event_bytes = event->name.bytes + event->party.bytes + event->topic.bytes + event->text.bytes +
                   event->error.bytes;
 }
@@ -471,6 +497,7 @@ static inline void step(struct event event)
         case EFFECT_RETAIN: references += effect->count; break;
         case EFFECT_RELEASE: references -= effect->count; break;
         case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
+        case EFFECT_RELOAD: say("%u wants another table\n", effect->conn); break;
         case EFFECT_LOG: keep_log(&effects.msgs[effect->index].as.event); break;
         case EFFECT_FACT: break;
         }

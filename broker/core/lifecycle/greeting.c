@@ -198,6 +198,8 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
         return;
     }
     session->control = conn;
+    session->greeted_ns = core_clock(core);
+    session->has_reload = false; /* it asks again */
     session->is_ready = false;
     session->await_sent = 0;
     session->await_taken = 0;

@@ -5,10 +5,12 @@
 #include "broker/core/groups/subscription.h"
 #include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/access_news.h"
 #include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
+#include "broker/core/tables/party.h"
 #include "libbus/base/must.h"
 
 /* What it reads and awaits is looked at, too: to be sent nothing without a word would let it wait
@@ -79,6 +81,19 @@ static uint32_t number_of(const struct access *access, const struct access *befo
     return access_find(access, access_name(before, principal));
 }
 
+/* Marks the sessions of parties that lose their access, and counts these parties. */
+static uint32_t mark_revoked(struct core *core)
+{
+    struct session *session = NULL;
+    uint32_t count = 0;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL) {
+        struct party *party = session->party;
+        session->is_revoked = party != NULL && !party_may_go_on(core, party);
+        count += session->is_revoked && session == party_any_session(party);
+    }
+    return count;
+}
+
 void revocation_step(struct core *core, const struct access *access)
 {
     const struct access *before = core->access;
@@ -95,12 +110,15 @@ void revocation_step(struct core *core, const struct access *access)
     }
     core->access = access;
     accounts_review(core);
+    uint32_t revoked = mark_revoked(core);
+    if (access != before) /* else a key of it has ended */
+        access_news_reloaded(core, before, access, revoked);
     id = 0;
     while ((session = pool_next(&core->sessions, id)) != NULL) {
         id = session->id;
         if (session->party == NULL)
             look_at_observer(core, session);
-        else if (!party_may_go_on(core, session->party))
+        else if (session->is_revoked)
             revoke(core, session);
     }
 }

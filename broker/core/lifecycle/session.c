@@ -69,6 +69,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     session->dial = terms->dial;
     session->is_guard = terms->is_guard;
     session->heard_ns = core_clock(core);
+    session->greeted_ns = session->heard_ns;
     session->returned_ns = INT64_MIN;
     list_init(&session->parked);
     list_init(&session->subs);

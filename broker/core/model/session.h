@@ -126,6 +126,7 @@ struct session {
     struct blocked blocked;
     int64_t heard_ns;   /* last sign of life; core_clock() */
     int64_t trip_ns;    /* the round trip of its link, as BEAT says; 0: it is short */
+    int64_t greeted_ns; /* when it greeted on this connection; core_clock(); 0: not yet */
     int64_t closed_ns;  /* when the connection closed */
     int64_t suspect_ns; /* since when it is suspect */
     int64_t beat_ns;    /* heartbeat, lost_after, grace: as its HELLO says */
@@ -197,6 +198,9 @@ struct session {
     struct timer notice_timer; /* the next of them whose time will be over */
     struct list verdict_link;  /* in a judgement's waiters */
     uint64_t verdict_request;
+    uint64_t reload_request; /* RELOAD that waits for its answer, with has_reload */
+    bool has_reload;
+    bool is_revoked; /* while another access table comes into force: it loses its access */
 };
 
 /* All numbered control messages up to this one are done. */

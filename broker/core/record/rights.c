@@ -109,12 +109,15 @@ bool rights_allow(const struct core *core, const struct session *session, const 
     enum msg_right right = msg_kind((unsigned)msg->type)->as.to_broker.right;
     if (core->access == NULL || right <= MSG_TOPICS)
         return true; /* the handler asks about topics */
+    if (right == MSG_BROKER)
+        return may(core, session, ACCESS_ADMIN, SPAN_NONE);
     struct span job = job_asked(session, msg);
     bool is_own = session->party != NULL && span_equal(session->job->name, job);
     switch (right) {
     case MSG_MINE:
     case MSG_GREETS:
-    case MSG_TOPICS: return true;
+    case MSG_TOPICS:
+    case MSG_BROKER: return true; /* decided above */
     case MSG_OWN_JOB:
         return is_own || may(core, session, ACCESS_STATUS, job) ||
                may(core, session, ACCESS_TAP, job);

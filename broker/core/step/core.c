@@ -24,6 +24,7 @@
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/model.h"
 #include "broker/core/record/accept.h"
+#include "broker/core/record/access_news.h"
 #include "broker/core/record/account.h"
 #include "broker/core/record/authors.h"
 #include "broker/core/record/courier.h"
@@ -34,6 +35,7 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/step/status.h"
+#include "broker/core/step/who.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/notice.h"
@@ -360,6 +362,8 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_PING:
     case TO_BROKER_DATA_PING: tell_pong(core, session, msg); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
+    case TO_BROKER_WHO: tell_who(core, session, &msg->as.who); break;
+    case TO_BROKER_RELOAD: access_news_asked(core, session, &msg->as.reload); break;
     }
     return NULL;
 }
@@ -548,6 +552,9 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_STOP: step_stop(core); break;
     case EVENT_JOURNAL: tell_journal(core, event->as.journal.health, event->as.journal.text); break;
     case EVENT_ACCESS: revocation_step(core, event->as.access); break;
+    case EVENT_ACCESS_WORD:
+        access_news_word(core, event->as.access_word.word, event->as.access_word.text);
+        break;
     case EVENT_TYPE_COUNT: break;
     }
     need_fall(core);

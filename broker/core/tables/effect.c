@@ -139,6 +139,11 @@ void effects_drop(struct effects *effects, conn_id conn)
     append(effects, EFFECT_DROP, conn);
 }
 
+void effects_reload(struct effects *effects, conn_id conn)
+{
+    append(effects, EFFECT_RELOAD, conn);
+}
+
 struct msg *effects_log(struct effects *effects)
 {
     struct msg *msg = effects_msg(effects, 0, MSG_EVENT);

@@ -22,6 +22,7 @@ enum effect_type {
     EFFECT_RELEASE,    /* count fewer */
     EFFECT_DROP,       /* forget conn: parts from it are ignored from now on */
     EFFECT_LOG,        /* a line for the operator's log: an EVENT, with the job as its topic */
+    EFFECT_RELOAD,     /* read the access file again, for conn; then EVENT_ACCESS or ACCESS_WORD */
     EFFECT_FACT,       /* append this record to the journal, before what comes behind it is said */
 };
 
@@ -85,6 +86,7 @@ struct effect *effects_task(struct effects *effects, conn_id conn, uint32_t sub,
 void effects_retain(struct effects *effects, payload_id payload, uint32_t count);
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);
 void effects_drop(struct effects *effects, conn_id conn);
+void effects_reload(struct effects *effects, conn_id conn);
 struct msg *effects_log(struct effects *effects);
 /* The fact is encoded here: what its spans point to may go. */
 void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload);

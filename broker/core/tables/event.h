@@ -17,14 +17,15 @@ typedef uint32_t conn_id;
 typedef uint32_t payload_id;
 
 enum event_type {
-    EVENT_TICK,      /* time passed */
-    EVENT_MESSAGE,   /* a decoded message of the control channel, or ATTACH, or PIECE */
-    EVENT_DATA,      /* a decoded batch */
-    EVENT_CLOSED,    /* this connection is known to be closed */
-    EVENT_VIOLATION, /* this connection sent what breaks the protocol */
-    EVENT_STOP,      /* the broker is told to stop: say BYE */
-    EVENT_JOURNAL,   /* the journal's state is another now */
-    EVENT_ACCESS,    /* another access table is in force */
+    EVENT_TICK,        /* time passed */
+    EVENT_MESSAGE,     /* a decoded message of the control channel, or ATTACH, or PIECE */
+    EVENT_DATA,        /* a decoded batch */
+    EVENT_CLOSED,      /* this connection is known to be closed */
+    EVENT_VIOLATION,   /* this connection sent what breaks the protocol */
+    EVENT_STOP,        /* the broker is told to stop: say BYE */
+    EVENT_JOURNAL,     /* the journal's state is another now */
+    EVENT_ACCESS,      /* another access table is in force, or a key of this one has ended */
+    EVENT_ACCESS_WORD, /* news of the access file that change no table */
     EVENT_TYPE_COUNT,
 };
 
@@ -34,6 +35,11 @@ enum journal_health {
     HEALTH_FULL,    /* no values: its disk is full */
     HEALTH_REFUSED, /* nothing: it cannot be written */
     HEALTH_COUNT,
+};
+
+enum access_word {
+    ACCESS_IS_REFUSED,  /* it was read again, and is wrong */
+    ACCESS_IS_EXPIRING, /* a key or uid is near its end */
 };
 
 /* A frame, as the core needs to know it: one slot, or a range of values for slots whose numbers
@@ -76,7 +82,11 @@ struct event {
             uint32_t range_count;
         } data;                      /* DATA */
         const struct access *access; /* ACCESS: borrowed until the next one; never NULL */
-        const char *complaint;       /* VIOLATION: what was wrong, for people */
+        struct {
+            enum access_word word;
+            const char *text;  /* for people */
+        } access_word;         /* ACCESS_WORD */
+        const char *complaint; /* VIOLATION: what was wrong, for people */
         struct {
             enum journal_health health;
             const char *text; /* what is held back and why, for people */

@@ -91,6 +91,14 @@ class Admin(_Handle[admin.Admin]):
         """As errbus.Admin.status()."""
         return await in_executor(lambda: self.sync.status(job))
 
+    async def who(self) -> List[admin.WhoRow]:
+        """As errbus.Admin.who()."""
+        return await in_executor(self.sync.who)
+
+    async def access_reload(self) -> int:
+        """As errbus.Admin.access_reload()."""
+        return await in_executor(self.sync.access_reload)
+
     async def dead(self, job: str, group: str) -> List[admin.Letter]:
         """As errbus.Admin.dead()."""
         return await in_executor(lambda: self.sync.dead(job, group))

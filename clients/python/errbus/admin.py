@@ -52,6 +52,22 @@ class StatusRow(NamedTuple):
     dead: int
 
 
+class WhoRow(NamedTuple):
+    """A client of the broker that is connected, or may come back: its name in the access file, and
+    the key or uid that it has shown."""
+
+    name: str  # "": the broker has no access file
+    job: str
+    party: str  # "": an observer
+    incarnation: int
+    role: str  # "party", "observer" or "guard"
+    connections: int  # 0: it may come back
+    connected: float  # seconds
+    identity: str  # "ebp_...", or "uid 1000"
+    address: str
+    until: Optional[int]  # seconds since the epoch, when the key ends
+
+
 class Letter(NamedTuple):
     """A dead letter: a task that no member of its group did, and why."""
 
@@ -301,6 +317,26 @@ class Admin(_Handle):
                 _text(lib.bus_state_name(row.state)), row.open, row.pending, row.next_seq, row.dead,
             ))
         return rows
+
+    def who(self) -> List[WhoRow]:
+        """Who is connected.  Raises Denied without the right admin."""
+        found = self._ask(
+            lib.bus_who_get, self._timeout_ms, kind="struct bus_who **", free=lib.bus_who_free
+        )
+        rows = []
+        for i in range(lib.bus_who_count(found)):
+            row = lib.bus_who_at(found, i)
+            rows.append(WhoRow(
+                _text(row.name), _text(row.job), _text(row.party), row.incarnation,
+                _text(lib.bus_role_name(row.role)), row.connections, row.connected_ms / 1e3,
+                _text(row.identity), _text(row.address), row.until_s or None,
+            ))
+        return rows
+
+    def access_reload(self) -> int:
+        """Has the broker read its access file again; how many parties lost their access.  Raises
+        Protocol if the file is wrong, and then what was in force stays."""
+        return int(self._ask(lib.bus_access_reload, self._timeout_ms, kind="uint32_t *"))
 
     def dead(self, job: str, group: str) -> List[Letter]:
         """The dead letters of a group, without their values."""

@@ -172,3 +172,15 @@ def test_why_shows_a_cycle(broker):
         bus.publish("x", b"breaks it")
     for thread in threads:
         thread.join(10)
+
+
+def test_who_is_connected_and_that_there_is_no_access_file(broker):
+    broker.open("alice")
+    with errbus.Admin(broker.endpoint) as admin:
+        rows = {row.party: row for row in admin.who()}
+        assert set(rows) == {"alice", ""} and rows[""].role == "observer"
+        alice = rows["alice"]
+        assert (alice.name, alice.job, alice.incarnation, alice.role) == ("", "default", 1, "party")
+        assert alice.address == "127.0.0.1" and alice.connections >= 1 and alice.until is None
+        with pytest.raises(errbus.Invalid, match="without an access file"):
+            admin.access_reload()

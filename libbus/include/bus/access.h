@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* access.h -- keys, and access files: who may do what in which job.
  *
- * These calls read and write files.  They speak with no broker.  The conventions of bus/bus.h hold
- * here too. */
+ * Most of these calls read and write files, and speak with no broker.  bus_who_get() and
+ * bus_access_reload() ask one.  The conventions of bus/bus.h and bus/admin.h hold here too. */
 #ifndef BUS_ACCESS_H
 #define BUS_ACCESS_H
 
+#include <bus/admin.h>
 #include <bus/bus.h>
 
 #ifdef __cplusplus
@@ -100,6 +101,53 @@ BUS_API uint32_t bus_access_may_read(const struct bus_access *access, const char
  * to out_amount.  0: no line does, and UINT64_MAX is written.  [any] */
 BUS_API uint32_t bus_access_limit(const struct bus_access *access, const char *name,
                                   enum bus_limit limit, uint64_t *out_amount);
+
+/* ---- bus_who: who is connected, and another access file ---------------------------------------*/
+
+/* Where the broker has an access file, both calls need the right admin. */
+
+struct bus_who; /* a snapshot: who is connected to a broker, or may come back */
+
+enum bus_role {
+    BUS_ROLE_PARTY = 0,
+    BUS_ROLE_OBSERVER = 1, /* it asks, or follows events */
+    BUS_ROLE_GUARD = 2,    /* of a party: errbus-run(1) */
+    BUS_ROLE_UNKNOWN = 3,
+};
+/* "party", "observer", "guard".  Never NULL; static.  [any] [signal] */
+BUS_API const char *bus_role_name(enum bus_role role);
+
+/* One client. */
+struct bus_who_row {
+    const char *name;      /* in the access file; "": the broker has none */
+    const char *job;       /* "": of no job */
+    const char *party;     /* "": an observer */
+    uint32_t incarnation;  /* of the party */
+    enum bus_role role;    /* what it is in the job */
+    uint32_t connections;  /* 0: it may come back; 1: without data; 2: all that it needs */
+    uint64_t connected_ms; /* time since it connected; 0: it is not connected */
+    const char *identity;  /* its public key, or "uid 1000" by ipc; "": neither is known */
+    const char *address;   /* of its host; "": by ipc, or it is not connected */
+    int64_t until_s;       /* when its key or uid ends, in seconds since 1970; 0: it does not */
+};
+/* Asks for all clients.  They are in the order of names, jobs and parties.  A client that comes or
+ * goes during the call may be missing.  Errors: BUS_EDENIED; as of every call on a handle.
+ * [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_who_get(struct bus_admin *admin, int64_t timeout_ms,
+                                              struct bus_who **out_who, struct bus_error **reterr);
+BUS_API size_t bus_who_count(const struct bus_who *who); /* of its rows [any] */
+/* One of its rows, from 0 on; NULL: there is none.  [any] */
+BUS_API const struct bus_who_row *bus_who_at(const struct bus_who *who, size_t index);
+BUS_API void bus_who_free(struct bus_who **who); /* [one] */
+
+/* Has the broker read its access file again, as SIGHUP does.  out_revoked may be NULL; it is how
+ * many parties lost their access.  Errors: BUS_EPROTO: the file cannot be read or a line of it is
+ * wrong (type errbus.access_file, the message begins with the path and the number of the line), and
+ * what was in force stays; BUS_EINVAL: the broker has no access file; BUS_EDENIED; as of every call
+ * on a handle.  [any] */
+BUS_API BUS_MUST_USE enum bus_err bus_access_reload(struct bus_admin *admin, int64_t timeout_ms,
+                                                    uint32_t *out_revoked,
+                                                    struct bus_error **reterr);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* who.c -- see who.h. */
+#include "broker/io/who.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* libzmq calls a peer by ipc "localhost:UID:GID:PID". */
+static const char by_ipc[] = "localhost:";
+
+static bool is_by_ipc(const struct peer *peer)
+{
+    return strncmp(peer->address, by_ipc, sizeof by_ipc - 1) == 0;
+}
+
+static void write_identity(struct who *who, const struct peer *peer)
+{
+    unsigned uid;
+    who->identity[0] = '\0';
+    if (peer->identity.has_key)
+        key_text_write(peer->identity.key, KEY_PUBLIC, who->identity);
+    else if (is_by_ipc(peer) && sscanf(peer->address + sizeof by_ipc - 1, "%u", &uid) == 1)
+        snprintf(who->identity, sizeof who->identity, "uid %u", uid);
+}
+
+void who_describe(void *arg, struct msg_who_row *row)
+{
+    struct who *who = arg;
+    const struct peer *peer = peers_by_conn(who->peers, (conn_id)row->connection);
+    if (peer == NULL)
+        return;
+    write_identity(who, peer);
+    row->identity = span_text(who->identity);
+    if (!is_by_ipc(peer))
+        row->address = span_text(peer->address);
+    int64_t end_s = authentication_end_s(who->authentication, &peer->identity);
+    row->until_s = end_s != INT64_MAX ? end_s : 0;
+}

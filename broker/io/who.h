@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* who.h -- what the answer to "who is connected?" has of a connection: its key, address and end. */
+#ifndef IO_WHO_H
+#define IO_WHO_H
+
+#include "broker/io/authentication.h"
+#include "broker/io/peers.h"
+#include "libbus/wire/msg.h"
+
+struct who {
+    struct peers *peers;
+    const struct authentication *authentication;
+    char identity[KEY_TEXT_BYTES + 1]; /* of the last row; until the next one */
+};
+
+/* arg: a struct who.  Fills in what the core does not know of row->connection. */
+void who_describe(void *arg, struct msg_who_row *row);
+
+#endif
