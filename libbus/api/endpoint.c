@@ -178,13 +178,33 @@ enum bus_err endpoints_use_key(struct endpoints *endpoints, const char *path,
     enum bus_err err = path == NULL ? bus_key_path(place, sizeof place, reterr) : BUS_OK;
     if (err != BUS_OK)
         return err;
-    switch (key_file_read(path != NULL ? path : place, &endpoints->own, complaint)) {
-    case KEY_FILE_OK: return BUS_OK;
+    const char *chosen = path != NULL ? path : place;
+    switch (key_file_read(chosen, &endpoints->own, complaint)) {
+    case KEY_FILE_OK:
+        (void)snprintf(endpoints->key_path, sizeof endpoints->key_path, "%s", chosen);
+        return BUS_OK; /* a path that can be opened is not longer */
     case KEY_FILE_DENIED:
     case KEY_FILE_WRONG: break;
     }
     return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED,
                      "the broker asks for a key: %s", complaint);
+}
+
+bool endpoints_renew_key(struct endpoints *endpoints)
+{
+    struct key_pair fresh;
+    char complaint[KEY_FILE_COMPLAINT_BYTES] = "";
+    if (*endpoints->key_path == '\0' ||
+        key_file_read(endpoints->key_path, &fresh, complaint) != KEY_FILE_OK)
+        return false;
+    bool is_other = memcmp(&fresh, &endpoints->own, sizeof fresh) != 0;
+    endpoints->own = fresh;
+    key_pair_forget(&fresh);
+    for (unsigned i = 0; is_other && i < endpoints->count; i++) {
+        endpoints->notes[i] = ENDPOINT_UNTRIED;
+        endpoints->failures[i] = 0;
+    }
+    return is_other;
 }
 
 bool endpoints_keys(const struct endpoints *endpoints, struct link_keys *out_keys)

@@ -12,6 +12,8 @@ enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
  * bus_key_path() names.  Errors: as bus_key_show(). */
 enum bus_err endpoints_use_key(struct endpoints *endpoints, const char *path,
                                struct bus_error **reterr);
+/* Reads our own key again.  true: it is another one now, and worth another try everywhere. */
+bool endpoints_renew_key(struct endpoints *endpoints);
 /* The keys for the endpoint in use; false: it uses none. */
 bool endpoints_keys(const struct endpoints *endpoints, struct link_keys *out_keys);
 const char *endpoints_next(struct endpoints *endpoints);

@@ -233,13 +233,13 @@ static bool drop_early_data(struct bus *bus)
 }
 
 /* Whoever had a session, and whose key is refused now, has lost access.  To try again does not
- * help. */
+ * help, unless the file has another key by now. */
 static void control_closed(struct bus *bus, enum link_fault fault)
 {
     bool was_welcome = session_token(bus->session) != 0;
     endpoints_closed(&bus->endpoints, fault);
     bool is_refused = fault == LINK_FAULT_KEY_UNKNOWN && endpoints_are_denied(&bus->endpoints);
-    if (was_welcome && is_refused)
+    if (was_welcome && is_refused && !endpoints_renew_key(&bus->endpoints))
         session_denied(bus->session, span_text("the broker does not know this key any more"));
 }
 

@@ -42,6 +42,7 @@
 
 #include <bus/bus.h>
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -93,8 +94,9 @@ struct endpoints {
     bool has_key[LIMIT_ENDPOINTS];
     uint8_t server_keys[LIMIT_ENDPOINTS][KEY_BYTES];
     struct key_pair own;
-    unsigned data_at;       /* of which endpoint */
-    unsigned data_failures; /* in a row */
+    char key_path[PATH_MAX]; /* of our own; "": none is used */
+    unsigned data_at;        /* of which endpoint */
+    unsigned data_failures;  /* in a row */
 };
 
 struct topic_cache_entry {
