@@ -115,7 +115,10 @@ static void print_limit(const struct question *question, enum bus_limit limit)
         (void)cli_json_print(&object, stdout);
     } else if (line != 0) {
         printf("  at most %" PRIu64 " %s, by line %" PRIu32 "\n", amount,
-               limit == BUS_LIMIT_RATE ? "bytes a second" : bus_limit_name(limit), line);
+               limit == BUS_LIMIT_RATE          ? "bytes a second"
+               : limit == BUS_LIMIT_ATTACHMENTS ? "bytes of attachments"
+                                                : bus_limit_name(limit),
+               line);
     }
 }
 
@@ -137,7 +140,7 @@ static int explain(struct question *question)
         printf("\n");
     }
     explain_rights(question);
-    for (int limit = BUS_LIMIT_CONNECTIONS; limit <= BUS_LIMIT_RATE; limit++) {
+    for (int limit = BUS_LIMIT_CONNECTIONS; limit <= BUS_LIMIT_ATTACHMENTS; limit++) {
         print_limit(question, (enum bus_limit)limit);
     }
     for (int i = 3; i < cli->argc; i++) {

@@ -19,7 +19,8 @@
 _Static_assert((int)BUS_RIGHT_PARTY == ACCESS_PARTY && (int)BUS_RIGHT_ADMIN == ACCESS_ADMIN,
                "rights are numbered alike");
 _Static_assert((int)BUS_LIMIT_CONNECTIONS == ACCESS_CONNECTIONS &&
-                   (int)BUS_LIMIT_RATE == ACCESS_RATE && ACCESS_RATE + 1 == ACCESS_QUOTA_COUNT,
+                   (int)BUS_LIMIT_ATTACHMENTS == ACCESS_ATTACHMENTS &&
+                   ACCESS_ATTACHMENTS + 1 == ACCESS_QUOTA_COUNT,
                "limits are numbered alike");
 
 struct bus_access {

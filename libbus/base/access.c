@@ -85,6 +85,9 @@ static const struct {
     [ACCESS_OPEN_SLOTS] = {"open-slots", 1000},
     [ACCESS_BYTES] = {"bytes", 1024},
     [ACCESS_RATE] = {"rate", 1024},
+    [ACCESS_TOPICS] = {"topics", 1000},
+    [ACCESS_SUBSCRIPTIONS] = {"subscriptions", 1000},
+    [ACCESS_ATTACHMENTS] = {"attachments", 1024},
 };
 
 const char *access_quota_name(enum access_quota quota)
@@ -462,7 +465,8 @@ static bool read_limit(struct reading *reading, struct limit *limit)
         quota += 1;
     if (quota == ACCESS_QUOTA_COUNT)
         return complain(reading, word,
-                        "cannot be limited: expected connections, jobs, open-slots, bytes or rate");
+                        "cannot be limited: expected connections, jobs, open-slots, bytes, rate, "
+                        "topics, subscriptions or attachments");
     limit->quota = (enum access_quota)quota;
     if (has_limit(access, limit))
         return complain(reading, word, "is limited already for this name: keep one of the limits");

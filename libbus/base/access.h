@@ -36,6 +36,9 @@ enum access_quota {
     ACCESS_OPEN_SLOTS,
     ACCESS_BYTES, /* of values that the broker keeps */
     ACCESS_RATE,  /* bytes a second that they write */
+    ACCESS_TOPICS,
+    ACCESS_SUBSCRIPTIONS, /* durable ones, too, that nobody reads now */
+    ACCESS_ATTACHMENTS,   /* bytes of attachments that the broker keeps */
     ACCESS_QUOTA_COUNT
 };
 #define ACCESS_UNLIMITED UINT64_MAX

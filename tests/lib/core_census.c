@@ -106,6 +106,8 @@ static void recount(const struct core *core, struct account *count)
     const struct session *session = NULL;
     const struct party *party = NULL;
     const struct topic *topic = NULL;
+    const struct sub *sub = NULL;
+    const struct attachment *attachment = NULL;
     const struct job *job = NULL;
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         if (session->account->id == count->id) {
@@ -117,9 +119,19 @@ static void recount(const struct core *core, struct account *count)
             count->refs += 1;
             count->held[ACCESS_OPEN_SLOTS] += party->open_count;
         }
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL)
+        count->held[ACCESS_SUBSCRIPTIONS] += sub->party->account->id == count->id;
+    while ((attachment = pool_next(&core->attachments, attachment != NULL ? attachment->id : 0)) !=
+           NULL)
+        if (attachment->account->id == count->id) {
+            count->refs += 1;
+            count->held[ACCESS_ATTACHMENTS] += attachment->bytes;
+        }
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
-        if (topic->writer->account->id == count->id)
+        if (topic->writer->account->id == count->id) {
             count->held[ACCESS_BYTES] += topic->bytes;
+            count->held[ACCESS_TOPICS] += topic->is_opened;
+        }
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
         if (job->account->id == count->id) {
             count->refs += 1;

@@ -324,6 +324,169 @@ Test(core_quota, ends_an_open_slot_at_once_whose_value_is_too_much)
     EXPECT("12 < sub 1 error #1 (application of alice)\n");
 }
 
+/* ---- topics and subscriptions ---------------------------------------------------------------- */
+
+static void ask_topic(conn_id conn, const char *name)
+{
+    forget();
+    message(conn, (struct msg){.type = MSG_TOPIC_OPEN,
+                               .as.topic_open = {.request = 5, .topic = span_text(name)}});
+    keep_lines("opened", "opened");
+}
+
+/* Sets error_message. */
+static void read_answer(void)
+{
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_TOPIC_OPENED)
+            say_error(effects.msgs[i].as.topic_opened.error);
+    forget();
+}
+
+Test(core_quota, counts_topics_that_their_writer_opened)
+{
+    limited("limit alice topics 2\n");
+    join(ALICE);
+    join(BOB);
+    await_slot(BOB, 1, "alice/waited", 0); /* others cannot use up what she may have */
+    await_slot(BOB, 2, "alice/for", 0);
+    ask_topic(ALICE, "alice/a");
+    EXPECT("1 < opened 0 next 0\n");
+    ask_topic(ALICE, "alice/b");
+    EXPECT("1 < opened 0 next 0\n");
+    ask_topic(ALICE, "alice/c");
+    EXPECT("1 < opened 4 next 0\n");
+    read_answer();
+    cr_assert_str_eq(error_message, "alice may have 2 topics, and has 2");
+    ask_topic(ALICE, "alice/waited"); /* one that the broker knows by name */
+    EXPECT("1 < opened 4 next 0\n");
+    ask_topic(ALICE, "alice/a"); /* again */
+    EXPECT("1 < opened 0 next 0\n");
+    for (int i = 0; i < 2; i++) { /* over restarts, too */
+        crash(0);
+        resume(ALICE, tokens[ALICE], 0);
+        ask_topic(ALICE, "alice/c");
+        EXPECT("1 < opened 4 next 0\n");
+        compact();
+    }
+    limit_anew("limit alice topics 3\n");
+    ask_topic(ALICE, "alice/c");
+    EXPECT("1 < opened 0 next 0\n");
+    limit_anew("limit alice topics 1\n"); /* nothing is taken away */
+    ask_topic(ALICE, "alice/b");
+    EXPECT("1 < opened 0 next 0\n");
+    ask_topic(ALICE, "alice/d");
+    EXPECT("1 < opened 4 next 0\n");
+}
+
+Test(core_quota, counts_subscriptions_over_all_jobs_and_durable_names)
+{
+    limited("limit bob subscriptions 3\n");
+    join(BOB);
+    subscribe(BOB, 1, "alice/a", "", 0, 0);
+    subscribe(BOB, 2, "alice/a", "kept", 0, 0);
+    keep_lines("subscribed", "subscribed");
+    EXPECT("2 < subscribed 0\n2 < subscribed 0\n");
+    job_name = "job-2";
+    join(22);
+    job_name = "job";
+    subscribe(22, 1, "alice/#", "", 0, 0);
+    keep_lines("subscribed", "subscribed");
+    EXPECT("22 < subscribed 0\n");
+    subscribe(22, 2, "alice/#", "", 0, 0);
+    subscribe(BOB, 3, "alice/b", "other", 0, 0);
+    keep_lines("subscribed", "subscribed");
+    EXPECT("22 < subscribed 4\n2 < subscribed 4\n");
+    leave(BOB, 0); /* its durable name stays, and counts */
+    forget();
+    subscribe(22, 3, "alice/#", "", 0, 0);
+    subscribe(22, 4, "alice/x", "", 0, 0);
+    keep_lines("subscribed", "subscribed");
+    EXPECT("22 < subscribed 0\n22 < subscribed 4\n");
+    crash(0);
+    job_name = "job";
+    greet(BOB, "job", "bob");
+    attach(BOB, BOB + 10, tokens[BOB]);
+    numbers[BOB] = frames[BOB] = 0;
+    subscribe(BOB, 1, "alice/a", "kept", 0, 0); /* it is there, and no new one */
+    keep_lines("subscribed", "subscribed");
+    EXPECT("2 < subscribed 0\n");
+    limit_anew("limit bob subscriptions 1\n");
+    subscribe(BOB, 2, "alice/b", "", 0, 0);
+    keep_lines("subscribed", "subscribed");
+    EXPECT("2 < subscribed 4\n");
+}
+
+/* ---- bytes of attachments -------------------------------------------------------------------- */
+
+static char brought[100]; /* what came of the last piece */
+
+static void bring(conn_id conn, const char *error, const char *name)
+{
+    message(conn, (struct msg){.type = MSG_BRING,
+                               .as.bring = {.request = 7,
+                                            .job = span_text("job"),
+                                            .error = span_text(error),
+                                            .name = span_text(name),
+                                            .promised = ERROR_BYTES_UNKNOWN}});
+}
+
+static void piece(conn_id conn, uint32_t bytes)
+{
+    static char content[4096];
+    static payload_id payload = 500;
+    struct msg msg = {.type = MSG_PIECE,
+                      .as.piece = {.request = 7, .is_last = 1, .bytes = span_of(content, bytes)}};
+    step((struct event){.type = EVENT_MESSAGE,
+                        .conn = conn + 10,
+                        .principal = speakers[conn],
+                        .payload = ++payload,
+                        .as.msg = &msg});
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_BROUGHT)
+            snprintf(brought, sizeof brought, "code %u, state %u",
+                     (unsigned)effects.msgs[i].as.brought.code,
+                     (unsigned)effects.msgs[i].as.brought.state);
+    forget();
+}
+
+static void expect_brought(conn_id conn, const char *error, const char *name, uint32_t bytes,
+                           bool has_room)
+{
+    bring(conn, error, name);
+    piece(conn, bytes);
+    if (has_room)
+        cr_expect_str_eq(brought, "code 0, state 2", "%s: %s", name, brought);
+    else
+        cr_expect_str_eq(brought, "code 4, state 4", "%s: %s", name, brought);
+}
+
+Test(core_quota, counts_bytes_of_attachments_by_the_party_of_the_error)
+{
+    limited("limit alice attachments 1000\n");
+    join(ALICE);
+    join(BOB);
+    observe(21, "job"); /* a courier of alice, and one of bob */
+    observe(22, "job");
+    attach(21, 31, tokens[21]);
+    attach(22, 32, tokens[22]);
+    forget();
+    expect_brought(21, "job/alice/1/1", "a", 400, true);
+    expect_brought(21, "job/alice/1/1", "b", 599, true);
+    expect_brought(21, "job/alice/1/2", "c", 2, false);
+    expect_brought(21, "job/alice/1/2", "d", 1, true);
+    expect_brought(22, "job/bob/1/1", "a", 4000, true);
+    crash(0);
+    compact();
+    crash(0);
+    observe(21, "job");
+    attach(21, 31, tokens[21]);
+    forget();
+    expect_brought(21, "job/alice/1/3", "e", 1, false);
+    limit_anew("limit alice attachments 1001\n");
+    expect_brought(21, "job/alice/1/4", "f", 1, true);
+}
+
 /* ---- the rate -------------------------------------------------------------------------------- */
 
 enum { RATE = 1000000, PAGE = 4000 };

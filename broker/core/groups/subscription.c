@@ -5,6 +5,7 @@
 #include "broker/core/groups/subscription.h"
 
 #include "broker/core/groups/group.h"
+#include "broker/core/record/account.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -108,6 +109,7 @@ struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct
         return NULL;
     }
     list_push(&party->job->sub_list, &sub->job_link);
+    account_count(party->account, ACCESS_SUBSCRIPTIONS, 1);
     if (!span_keep(core, name, &sub->name)) {
         sub_free(core, sub);
         return NULL;
@@ -185,7 +187,7 @@ static bool may_subscribe(const struct core *core, const struct party *party, st
 }
 
 /* What is wrong with the request itself, or NULL; out_type is its type. */
-static const char *subscribe_complaint(const struct core *core, const struct session *session,
+static const char *subscribe_complaint(struct core *core, const struct session *session,
                                        const struct msg_subscribe *msg, const char **out_type)
 {
     *out_type = ERROR_TYPE_PROTOCOL;
@@ -205,6 +207,10 @@ static const char *subscribe_complaint(const struct core *core, const struct ses
     *out_type = ERROR_TYPE_FULL;
     if (session->sub_ids.count >= LIMIT_SUBS)
         return "the party has 4096 subscriptions already";
+    *out_type = ERROR_TYPE_QUOTA;
+    if (find_durable(session->party, msg->name) == NULL &&
+        !account_has_room(session->party->account, ACCESS_SUBSCRIPTIONS, 1))
+        return account_full_text(core, session->party->account, ACCESS_SUBSCRIPTIONS);
     return NULL;
 }
 
@@ -309,8 +315,9 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
     }
     const char *wrong = subscribe_complaint(core, session, msg, &type);
     if (wrong != NULL) {
-        sub_answer(core, session, msg->number, number,
-                   type == ERROR_TYPE_FULL ? CODE_EFULL : CODE_EDENIED, type, wrong);
+        bool is_full = strcmp(type, ERROR_TYPE_FULL) == 0 || strcmp(type, ERROR_TYPE_QUOTA) == 0;
+        sub_answer(core, session, msg->number, number, is_full ? CODE_EFULL : CODE_EDENIED, type,
+                   wrong);
         return;
     }
     if (msg->group.bytes > 0) {
@@ -426,6 +433,7 @@ void sub_free(struct core *core, struct sub *sub)
     list_remove(&sub->job_link);
     span_drop(core, &sub->name);
     timers_unreserve(&core->timers, &sub->timer);
+    account_count(sub->party->account, ACCESS_SUBSCRIPTIONS, (uint64_t)-1);
     party_update_bare(sub->party);
     pool_give(&core->subs, sub);
 }

@@ -13,7 +13,7 @@
 
 struct account {
     uint32_t id;                         /* 0: of everybody without a name */
-    uint32_t refs;                       /* sessions, parties and jobs that are counted here */
+    uint32_t refs;                       /* sessions, parties, jobs and attachments counted here */
     struct span name;                    /* owned: in the access file */
     uint64_t limits[ACCESS_QUOTA_COUNT]; /* by the table in force, or ACCESS_UNLIMITED */
     uint64_t held[ACCESS_QUOTA_COUNT];   /* of the rate nothing is held */

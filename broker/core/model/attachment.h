@@ -26,6 +26,7 @@ struct attachment {
     uint64_t arrived;            /* bytes that came, kept or not */
     uint64_t promised;           /* bytes, as its error says; or ERROR_BYTES_UNKNOWN */
     enum attachment_state state; /* COMING, WHOLE, FULL, DROPPED; see attach_state() */
+    struct account *account;     /* a reference: of the party that its error is of */
     struct session *courier;     /* who brings it, or NULL */
     int64_t left_ns;             /* since when nobody brings it; core_clock() */
     struct list link;            /* in job->attachments */

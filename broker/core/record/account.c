@@ -119,17 +119,37 @@ struct span account_speaker(const struct core *core)
 
 /* ---- what is counted ------------------------------------------------------------------------- */
 
+/* Subscriptions without a name belong to the session that reads. */
+static uint64_t count_subs(const struct party *party)
+{
+    uint64_t count = 0;
+    LIST_EACH(link, &party->durables)
+        count += 1;
+    if (party->session == NULL)
+        return count;
+    LIST_EACH(link, &party->session->subs)
+        count += LIST_OWNER(link, struct sub, session_link)->name.bytes == 0;
+    return count;
+}
+
 void account_take_party(struct core *core, struct party *party, struct account *account)
 {
     struct account *before = party->account;
     uint64_t bytes = 0;
+    uint64_t topics = 0;
+    uint64_t subs = count_subs(party);
     LIST_EACH(link, &party->topics) {
         struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         bytes += topic->bytes;
+        topics += topic->is_opened;
         list_remove(&topic->rate_link); /* it waits in the other account if it must */
     }
     account_count(before, ACCESS_BYTES, -bytes);
     account_count(before, ACCESS_OPEN_SLOTS, -(uint64_t)party->open_count);
+    account_count(before, ACCESS_TOPICS, -topics);
+    account_count(before, ACCESS_SUBSCRIPTIONS, -subs);
+    account_count(account, ACCESS_TOPICS, topics);
+    account_count(account, ACCESS_SUBSCRIPTIONS, subs);
     account_count(account, ACCESS_BYTES, bytes);
     account_count(account, ACCESS_OPEN_SLOTS, party->open_count);
     list_remove(&party->account_link);
@@ -142,9 +162,10 @@ const char *account_full_text(struct core *core, const struct account *account,
                               enum access_quota quota)
 {
     static const char *const things[ACCESS_QUOTA_COUNT] = {
-        [ACCESS_CONNECTIONS] = " connections", [ACCESS_JOBS] = " jobs",
-        [ACCESS_OPEN_SLOTS] = " open slots",   [ACCESS_BYTES] = " bytes",
-        [ACCESS_RATE] = " bytes a second",
+        [ACCESS_CONNECTIONS] = " connections",     [ACCESS_JOBS] = " jobs",
+        [ACCESS_OPEN_SLOTS] = " open slots",       [ACCESS_BYTES] = " bytes",
+        [ACCESS_RATE] = " bytes a second",         [ACCESS_TOPICS] = " topics",
+        [ACCESS_SUBSCRIPTIONS] = " subscriptions", [ACCESS_ATTACHMENTS] = " bytes of attachments",
     };
     struct text *text = &core->why_held;
     text_say(text, "", account->name);

@@ -10,9 +10,11 @@
  * no room. */
 #include "broker/core/record/attachment.h"
 
+#include "broker/core/record/account.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/tables/effect.h"
 #include "libbus/base/pattern.h"
 
@@ -83,6 +85,7 @@ static void release_pieces(struct core *core, struct job *job, struct attachment
     attachment->pieces = NULL;
     attachment->count = attachment->room = 0;
     job->attachment_bytes -= attachment->bytes;
+    account_count(attachment->account, ACCESS_ATTACHMENTS, -attachment->bytes);
     attachment->bytes = 0;
 }
 
@@ -94,6 +97,7 @@ void attach_forget(struct core *core, struct job *job, struct attachment *attach
     job->attachment_count -= 1;
     name_map_remove(&job->attachment_names, attachment->key);
     list_remove(&attachment->link);
+    account_unref(core, attachment->account);
     span_drop(core, &attachment->key);
     pool_give(&core->attachments, attachment);
 }
@@ -103,6 +107,16 @@ void attach_forget_all(struct core *core, struct job *job)
     LIST_EACH(link, &job->attachments)
         attach_forget(core, job, LIST_OWNER(link, struct attachment, link));
     name_map_fini(&job->attachment_names);
+}
+
+/* The account of the party that an error is of; nobody's if the job does not know the party. */
+static struct account *account_of(struct core *core, const struct job *job, struct span error)
+{
+    uint32_t id;
+    const struct party *party = name_map_get(&job->parties, rights_party_of(error), &id)
+                                    ? pool_find(&core->parties, id)
+                                    : NULL;
+    return account_ref(party != NULL ? party->account : &core->nobody);
 }
 
 struct attachment *attach_announce(struct core *core, struct job *job, struct span error,
@@ -124,6 +138,7 @@ struct attachment *attach_announce(struct core *core, struct job *job, struct sp
         pool_give(&core->attachments, attachment);
         return NULL;
     }
+    attachment->account = account_of(core, job, error);
     attachment->promised = promised;
     attachment->state = ATTACHMENT_COMING;
     attachment->left_ns = core_clock(core);
@@ -169,6 +184,7 @@ bool attach_add(struct core *core, struct job *job, struct attachment *attachmen
             (struct piece){.payload = piece->payload, .bytes = piece->bytes};
         attachment->bytes += piece->bytes;
         job->attachment_bytes += piece->bytes;
+        account_count(attachment->account, ACCESS_ATTACHMENTS, piece->bytes);
     }
     attachment->arrived = attachment->bytes;
     if (piece->is_last)
@@ -193,6 +209,8 @@ bool attach_make_room(struct core *core, struct job *job, const struct attachmen
     uint64_t most = core->options.attachment_bytes_max;
     if (attachment->bytes + bytes > most)
         return false; /* it would not fit alone */
+    if (!account_has_room(attachment->account, ACCESS_ATTACHMENTS, bytes))
+        return false; /* what stands is not taken away */
     LIST_EACH(link, &job->attachments) {
         struct attachment *oldest = LIST_OWNER(link, struct attachment, link);
         if (job->attachment_bytes + bytes <= most)
@@ -203,14 +221,30 @@ bool attach_make_room(struct core *core, struct job *job, const struct attachmen
     return job->attachment_bytes + bytes <= most;
 }
 
+/* When it was announced again, its party may have had no owner yet. */
+static void find_owners(struct core *core, const struct job *job)
+{
+    LIST_EACH(link, &job->attachments) {
+        struct attachment *attachment = LIST_OWNER(link, struct attachment, link);
+        struct account *before = attachment->account;
+        attachment->account = account_of(core, job, attach_error(attachment));
+        account_count(before, ACCESS_ATTACHMENTS, -attachment->bytes);
+        account_count(attachment->account, ACCESS_ATTACHMENTS, attachment->bytes);
+        account_unref(core, before);
+    }
+}
+
 void attach_resume(struct core *core)
 {
     struct attachment *attachment = NULL;
+    const struct job *job = NULL;
     uint32_t id = 0;
     while ((attachment = pool_next(&core->attachments, id)) != NULL) {
         id = attachment->id;
         attachment->left_ns = core_clock(core);
     }
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        find_owners(core, job);
 }
 
 void attach_snapshot(struct core *core, const struct job *job)

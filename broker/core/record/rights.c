@@ -86,8 +86,7 @@ static struct span job_asked(const struct session *session, const struct msg *ms
     return job;
 }
 
-/* The second part of "job/party/incarnation/n"; empty: it has none. */
-static struct span party_of_id(struct span id)
+struct span rights_party_of(struct span id)
 {
     const char *at = id.data;
     const char *slash = id.bytes > 0 ? memchr(at, '/', id.bytes) : NULL;
@@ -131,7 +130,7 @@ bool rights_allow(const struct core *core, const struct session *session, const 
                access_may_read_all(core->access, session->principal, job) != 0;
     case MSG_AUTHOR:
         return access_may_be(core->access, session->principal, job,
-                             party_of_id(msg->as.bring.error)) != 0;
+                             rights_party_of(msg->as.bring.error)) != 0;
     }
     return false;
 }

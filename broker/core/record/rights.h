@@ -24,6 +24,9 @@ bool rights_take_party(struct core *core, struct party *party);
 /* After a replay: the table's number of who each party belongs to. */
 void rights_resume(struct core *core);
 
+/* The second part of the id of an error, "job/party/incarnation/n"; empty: it has none. */
+struct span rights_party_of(struct span id);
+
 /* As the column `right` of messages.def has it. */
 bool rights_allow(const struct core *core, const struct session *session, const struct msg *msg);
 

@@ -42,7 +42,7 @@ const char *replay_topic_opened(struct core *core, struct topic *topic,
 {
     (void)core;
     (void)fact;
-    topic->is_opened = true;
+    topic_mark_opened(topic, true);
     return NULL;
 }
 

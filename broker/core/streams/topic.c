@@ -219,6 +219,13 @@ static void drop_slots(struct core *core, struct topic *topic)
     id_map_fini(&topic->request_ids);
 }
 
+void topic_mark_opened(struct topic *topic, bool is_opened)
+{
+    if (is_opened != topic->is_opened)
+        account_count(topic->writer->account, ACCESS_TOPICS, is_opened ? 1 : (uint64_t)-1);
+    topic->is_opened = is_opened;
+}
+
 void topic_restart(struct core *core, struct topic *topic)
 {
     if (topic->letters != NULL) {
@@ -234,7 +241,7 @@ void topic_restart(struct core *core, struct topic *topic)
     drop_slots(core, topic);
     topic->mark_count = 0;
     topic->begin_seq = 0;
-    topic->is_opened = false;
+    topic_mark_opened(topic, false);
     topic->credit_used = 0;
     topic->credit_limit = 0;
     topic->rate_paid = 0;
@@ -253,6 +260,7 @@ void topic_free(struct core *core, struct topic *topic)
     LIST_EACH(link, &topic->unpromised)
         await_free(core, LIST_OWNER(link, struct await, link));
     drop_slots(core, topic);
+    topic_mark_opened(topic, false);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
@@ -648,6 +656,14 @@ static void answer_open(struct core *core, struct session *session,
     failure_unref(core, failure);
 }
 
+/* Only topics that their writer opened are counted: others may wait for any name. */
+static bool may_open(const struct session *session, struct span name)
+{
+    uint32_t id;
+    return name_map_get(&session->job->topics, name, &id) ||
+           account_has_room(session->party->account, ACCESS_TOPICS, 1);
+}
+
 void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg)
 {
     enum wire_code code = CODE_OK;
@@ -656,7 +672,14 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
                     "a topic is written by the party that its first level names");
         return;
     }
-    struct topic *topic = topic_get(core, session->job, msg->topic, &code);
+    struct topic *topic =
+        may_open(session, msg->topic) ? topic_get(core, session->job, msg->topic, &code) : NULL;
+    bool is_new = topic == NULL || !topic->is_opened;
+    if (is_new && !account_has_room(session->party->account, ACCESS_TOPICS, 1)) {
+        answer_open(core, session, msg, NULL, CODE_EFULL, ERROR_TYPE_QUOTA,
+                    account_full_text(core, session->party->account, ACCESS_TOPICS));
+        return;
+    }
     if (topic == NULL) {
         answer_open(core, session, msg, NULL, code,
                     code == CODE_EINVAL ? ERROR_TYPE_NAME : ERROR_TYPE_FULL,
@@ -667,8 +690,8 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
     topic->lead.writer_ns = 0; /* it may be on another link now */
     lead_measure(core, topic);
     topic_grant(core, topic, false); /* TOPIC_OPENED tells the writer of it */
-    if (!topic->is_opened) {
-        topic->is_opened = true;
+    if (is_new) {
+        topic_mark_opened(topic, true);
         note_topic_opened(core, topic);
     }
     answer_open(core, session, msg, topic, CODE_OK, "", "");

@@ -22,6 +22,8 @@ void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t
 void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
 /* Another attempt of its job: it is empty, and its numbers begin at 0.  Nobody is there to be told,
  * but durable names. */
+/* Its writer opened it, or it begins anew. */
+void topic_mark_opened(struct topic *topic, bool is_opened);
 void topic_restart(struct core *core, struct topic *topic);
 /* Slots [first, end) came or were settled: routes and waits get going. */
 void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint64_t end_seq);

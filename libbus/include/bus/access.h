@@ -63,6 +63,9 @@ enum bus_limit {
     BUS_LIMIT_OPEN_SLOTS = 2,
     BUS_LIMIT_BYTES = 3, /* of values that the broker keeps */
     BUS_LIMIT_RATE = 4,  /* bytes that they write in a second */
+    BUS_LIMIT_TOPICS = 5,
+    BUS_LIMIT_SUBSCRIPTIONS = 6, /* durable ones, too, that nobody reads now */
+    BUS_LIMIT_ATTACHMENTS = 7,   /* bytes of attachments that the broker keeps */
 };
 /* The word in the file.  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_limit_name(enum bus_limit limit);
