@@ -97,9 +97,12 @@ static void print_state(FILE *out, const struct bus_why_node *node)
     }
 }
 
-/* ": carol/x#3 and 2 more, since 41 s" */
+/* ": carol/x#3 and 2 more" */
 static void print_wait(FILE *out, const struct bus_why_edge *edge)
 {
+    if (edge->wait == BUS_WAIT_OWED || edge->wait == BUS_WAIT_NEEDED) {
+        return; /* the node has the name of the slot */
+    }
     fprintf(out, ": ");
     switch (edge->wait) {
     case BUS_WAIT_CREDIT: fprintf(out, "room to write "); break;
@@ -123,10 +126,6 @@ static void print_wait(FILE *out, const struct bus_why_edge *edge)
     } else if (edge->topic[0] != '\0' && edge->count > 1) {
         fprintf(out, " and %" PRIu64 " more", edge->count - 1);
     }
-    if (edge->wait != BUS_WAIT_MISSING) {
-        fprintf(out, ", since ");
-        print_seconds(out, edge->since_ms);
-    }
 }
 
 /* "  alice waits for carol: carol/x#3, since 41 s" */
@@ -139,6 +138,8 @@ static void print_edge(FILE *out, const struct bus_why *why, const struct bus_wh
                                                  : " waits for ");
     print_node(out, bus_why_node_at(why, edge->to));
     print_wait(out, edge);
+    fprintf(out, ", since ");
+    print_seconds(out, edge->since_ms);
     fprintf(out, "\n");
 }
 
@@ -336,9 +337,12 @@ static void print_ends(FILE *out, const struct bus_why *why, const bool *is_met,
         if (!is_met[i] || i == except || !node->is_root) {
             continue;
         }
+        if (node->kind == BUS_WHY_JOB) {
+            continue; /* all is said of it */
+        }
         fprintf(out, "  ");
         print_node(out, node);
-        fprintf(out, " waits for nobody");
+        fprintf(out, node->kind == BUS_WHY_PARTY ? " waits for nobody" : " is what is missing");
         print_state(out, node);
         fprintf(out, "\n");
     }

@@ -63,7 +63,9 @@ static void print_job(FILE *out, const struct bus_without_job *job)
     fprintf(out, "  the job would have %" PRIu32 " part%s, and needs %" PRIu32 ": ", job->present,
             job->present == 1 ? "y" : "ies", job->min);
     switch (job->outlook) {
-    case BUS_WITHOUT_JOB_GOES_ON: fprintf(out, "it would go on\n"); return;
+    case BUS_WITHOUT_JOB_GOES_ON:
+        fprintf(out, job->present < job->min ? "it would wait for more\n" : "it would go on\n");
+        return;
     case BUS_WITHOUT_JOB_COMPLETES: fprintf(out, "it would complete\n"); return;
     case BUS_WITHOUT_JOB_WAITS:
         fprintf(out, "it would wait %" PRIu64 " ms for others, and then fail", job->window_ms);

@@ -173,6 +173,14 @@ static size_t count_parties(const struct bus_why *why, uint32_t count)
     return parties;
 }
 
+static void lengthen(const struct bus_why *why, const struct bus_why_edge *edge)
+{
+    struct bus_why_node *to = &why->nodes[edge->to]->public;
+    if (edge->from != edge->to && edge->since_ms > to->since_ms)
+        to->since_ms = edge->since_ms;
+}
+
+/* A barrier waits for as long as the first who came to it. */
 static void describe_nodes(struct bus_why *why)
 {
     struct wait_graph *graph = &why->graph;
@@ -184,11 +192,14 @@ static void describe_nodes(struct bus_why *why)
         if (node->is_root || node->cycle != 0)
             node->waiters = count_parties(why, wait_graph_waiters(graph, (uint32_t)i));
     }
+    for (size_t i = 0; i < why->edge_count; i++)
+        lengthen(why, &why->edges[i]->public);
     for (size_t i = 0; i < why->edge_count; i++) {
-        const struct bus_why_edge *edge = &why->edges[i]->public;
-        struct bus_why_node *to = &why->nodes[edge->to]->public;
-        if (edge->from != edge->to && edge->since_ms > to->since_ms)
-            to->since_ms = edge->since_ms;
+        struct bus_why_edge *edge = &why->edges[i]->public;
+        if (edge->wait != BUS_WAIT_MISSING)
+            continue;
+        edge->since_ms = why->nodes[edge->from]->public.since_ms;
+        lengthen(why, edge);
     }
 }
 

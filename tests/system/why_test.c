@@ -3,6 +3,7 @@
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -110,7 +111,7 @@ Test(why, names_the_one_that_five_wait_for_and_nobody_once_it_moves)
     expect_within(said, "at 'round 3, batch 17'; owes 1 slot\n");
     expect_within(said, "  bob waits for carol: carol/x#0, since ");
     expect_within(errbus_why(0, "dave", NULL, NULL), "  dave waits for alice: alice/x#0, since ");
-    expect_within(errbus_why(0, "dave/x", "0", NULL), "  dave/x#0 is owed by dave: dave/x#0, ");
+    expect_within(errbus_why(0, "dave/x", "0", NULL), "  dave/x#0 is owed by dave, since ");
     expect_within(errbus_why(0, "default", NULL, NULL), "for carol: since ");
     expect_within(errbus_why(0, "--json", NULL, NULL),
                   "{\"row\":\"node\",\"node\":\"carol\",\"kind\":\"party\",\"name\":\"carol\","
@@ -213,6 +214,58 @@ Test(why, counts_its_pictures)
     struct bus *alice = must_open("alice");
     cr_expect_str_eq(errbus_why(0, "--count", "2", NULL), "nobody waits\n\nnobody waits\n");
     must_close(&alice);
+}
+
+/* ---- a job of two ---------------------------------------------------------------------------- */
+
+static void *wait_at_barrier(void *arg)
+{
+    struct bus_error *error = NULL;
+    expect_code(bus_barrier(arg, 1, BUS_FOREVER, &error), BUS_OK);
+    return NULL;
+}
+
+/* Asks until somebody is waited for that long, and that is the name of the root. */
+static void ask_until_since(uint64_t since_ms, const char *name)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    for (int64_t i = 0; i < SOON_MS / 20; i++) {
+        struct bus_why *why = must_ask();
+        const struct bus_why_node *first = bus_why_node_at(why, 0);
+        bool is_it = first != NULL && strcmp(first->name, name) == 0 && first->since_ms >= since_ms;
+        bus_why_free(&why);
+        if (is_it)
+            return;
+        (void)nanosleep(&pause, NULL);
+    }
+    cr_assert_fail("nobody waits so long for %s", name);
+}
+
+Test(why, says_since_when_a_barrier_waits_and_which_job_has_not_begun)
+{
+    struct bus_job_options options;
+    struct bus_membership membership;
+    pthread_t thread;
+    bus_job_options_init(&options);
+    options.min = options.max = 2;
+    expect_code(bus_admin_job_create(stage_admin(), NULL, &options, SOON_MS, NULL), BUS_OK);
+    struct bus *alice = must_open("alice");
+    ask_until_since(100, "default");
+    expect_within(errbus_why(0, NULL, NULL, NULL), "alice waits for 1 more party of job default: ");
+    expect_within(errbus_why(0, "--without", "alice", NULL),
+                  ", and needs 2: it would wait for more");
+    struct bus *bob = must_open("bob");
+    expect_code(bus_membership_wait(alice, 0, SOON_MS, &membership, NULL), BUS_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, wait_at_barrier, alice), 0);
+    ask_until_since(100, "bob");
+    const char *said = errbus_why(0, NULL, NULL, NULL);
+    expect_within(said, "alice waits for bob: since ");
+    cr_expect_null(strstr(said, "since 0.0 s"), "%s", said);
+    expect_within(said, "  the barrier waits for bob: not there, since ");
+    (void)wait_at_barrier(bob);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    must_close(&alice);
+    must_close(&bob);
 }
 
 /* ---- what dot(1) reads ----------------------------------------------------------------------- */
