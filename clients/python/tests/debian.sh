@@ -33,8 +33,10 @@ cp -R "$source/libbus/include" "$work/tree/libbus"
 version=$(sed -n 's/^#define BUS_VERSION_[A-Z]* \([0-9]*\)$/\1/p' "$source/libbus/include/bus/bus.h" |
     paste -sd.)
 for name in libbus0 python3-errbus; do
-    [ -e "$work/${name}_${version}_"*.deb ] || die "no $name of version $version"
-    dpkg-deb -x "$work/${name}_"*.deb "$work/root"
+    for package in "$work/${name}_${version}_"*.deb; do
+        [ -e "$package" ] || die "no $name of version $version"
+        dpkg-deb -x "$package" "$work/root"
+    done
 done
 
 # Alone the Python package lacks the library; both find all else in what is installed here.
