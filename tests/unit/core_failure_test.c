@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* core_failure_test.c -- errors as clients send them, of which what cannot be read is refused, and
  * counted, once; and what is known of those that the broker makes. */
+#include "broker/core/record/failure.h"
 #include "tests/unit/core_driver.h"
 
 TestSuite(core_failure, .init = init, .fini = fini);
@@ -270,4 +271,74 @@ Test(core_failure, of_a_job_is_of_no_process)
     struct error_record error = last_error();
     cr_assert_eq(error.kind, ERROR_CANCELLED);
     expect_process(&error, "", 0);
+}
+
+/* ---- what the broker puts together ----------------------------------------------------------- */
+
+/* Of so many records, each caused by the next. */
+static struct failure *a_chain(uint32_t length, uint32_t number)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    static char ids[LIMIT_ERROR_RECORDS][32];
+    static uint8_t bytes[LIMIT_ERROR_BYTES];
+    size_t count = 0;
+    for (uint32_t i = 0; i < length; i++) {
+        error_record_init(&records[i]);
+        (void)snprintf(ids[i], sizeof ids[i], "job/bob/%u/%u", number, 2 * i + 1); /* it fits */
+        records[i].id = span_text(ids[i]);
+        records[i].kind = ERROR_APPLICATION;
+        records[i].cause_count = i + 1 < length;
+        records[i].causes[0] = i + 1;
+    }
+    cr_assert_eq(error_encode(records, length, bytes, sizeof bytes, &count), WIRE_OK);
+    struct failure *failure = failure_restore(core, span_of(bytes, count));
+    cr_assert_not_null(failure);
+    return failure;
+}
+
+/* Returns how many causes the head has; all that it leads to is there, and it ends with the root of
+ * each cause. */
+static uint32_t put_together(uint32_t causes, uint32_t length, uint64_t *out_left_out)
+{
+    static struct error_record records[LIMIT_ERROR_RECORDS];
+    struct failure *chains[LIMIT_ERROR_CAUSES + 1];
+    struct job nobody = {.name = span_text("job"), .attempt = 1};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < causes; i++)
+        chains[i] = a_chain(length, i + 1);
+    struct failure *failure = failure_make(core, &(struct failure_spec){.job = &nobody,
+                                                                        .kind = ERROR_DEPENDENCY,
+                                                                        .type = "errbus.dependency",
+                                                                        .message = "several failed",
+                                                                        .cause = chains[0],
+                                                                        .causes = chains + 1,
+                                                                        .cause_count = causes - 1});
+    cr_assert_not(failure_is_spare(core, failure), "%u causes of %u", causes, length);
+    cr_assert_eq(error_decode(failure_span(failure), records, LIMIT_ERROR_RECORDS, &count),
+                 WIRE_OK);
+    uint32_t found = records[0].cause_count;
+    *out_left_out = records[0].left_out;
+    for (uint32_t i = 0; i < causes; i++)
+        failure_unref(core, chains[i]);
+    failure_unref(core, failure);
+    return found;
+}
+
+/* Two chains have more records than an error may have: their middles go, and no cause leads to what
+ * is not there. */
+Test(core_failure, of_several_long_ones_keeps_each_of_them)
+{
+    uint64_t left_out = 0;
+    static const uint32_t lengths[] = {1, 31, 32, 33, LIMIT_ERROR_RECORDS};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        cr_expect_eq(put_together(1, lengths[i], &left_out), 1);
+        cr_expect_eq(put_together(2, lengths[i], &left_out), 2);
+        cr_expect_eq(put_together(4, lengths[i], &left_out), 4, "%u", lengths[i]);
+    }
+    cr_expect_eq(put_together(LIMIT_ERROR_CAUSES, 1, &left_out), LIMIT_ERROR_CAUSES);
+    cr_expect_eq(left_out, 0);
+    cr_expect_eq(put_together(LIMIT_ERROR_CAUSES + 1, 1, &left_out), LIMIT_ERROR_CAUSES);
+    cr_expect_eq(left_out, 1, "the one beyond is counted");
+    cr_expect_gt(put_together(LIMIT_ERROR_CAUSES, LIMIT_ERROR_RECORDS, &left_out), 3);
+    cr_expect_gt(left_out, 0);
 }

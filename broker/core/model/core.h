@@ -93,7 +93,7 @@ struct core {
     bool has_more;                /* a bound of this step was reached: call core_step() again */
     struct error_record *scratch; /* LIMIT_ERROR_RECORDS + 1, where an error is composed */
     uint8_t *scratch_bytes;       /* LIMIT_ERROR_BYTES */
-    struct error_record *joined;  /* AUTHORS_ROOM, where a client's chain is put together */
+    struct error_record *joined;  /* AUTHORS_ROOM, where a chain is put together */
 };
 
 /* The core's clock: monotonic, without the time in which the broker itself stood still. */

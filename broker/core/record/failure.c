@@ -69,20 +69,24 @@ static struct failure *wrap(struct core *core, size_t byte_count, const struct e
     return failure;
 }
 
-/* Copies the records of cause behind the first `used` of the scratch, and adds them to the causes
- * of record 0.  Returns the number of records used then.  Records without room are left out. */
+/* Copies the records of cause behind the first `used` of those being put together, and adds them to
+ * the causes of record 0.  Returns the number of records used then.  A cause without room for all
+ * of its records is left out: its own causes would lead to what is not there. */
 static uint32_t append_cause(struct core *core, const struct failure *cause, uint32_t used)
 {
-    struct error_record *scratch = core->scratch;
+    struct error_record *records = core->joined;
     uint32_t count = 0;
-    if (cause == NULL || scratch[0].cause_count == LIMIT_ERROR_CAUSES ||
-        error_decode(failure_span(cause), scratch + used, LIMIT_ERROR_RECORDS + 1 - used, &count) !=
-            WIRE_OK)
+    if (cause == NULL)
         return used;
+    if (records[0].cause_count == LIMIT_ERROR_CAUSES || AUTHORS_ROOM - used < LIMIT_ERROR_RECORDS ||
+        error_decode(failure_span(cause), records + used, LIMIT_ERROR_RECORDS, &count) != WIRE_OK) {
+        records[0].left_out += 1;
+        return used;
+    }
     for (uint32_t i = used; i < used + count; i++)
-        for (uint32_t k = 0; k < scratch[i].cause_count; k++)
-            scratch[i].causes[k] += used;
-    scratch[0].causes[scratch[0].cause_count++] = used;
+        for (uint32_t k = 0; k < records[i].cause_count; k++)
+            records[i].causes[k] += used;
+    records[0].causes[records[0].cause_count++] = used;
     return used + count;
 }
 
@@ -95,6 +99,8 @@ static uint32_t append_causes(struct core *core, const struct failure_spec *spec
         bytes += spec->causes[i]->byte_count;
         if (bytes <= CAUSES_BYTES_MAX)
             used = append_cause(core, spec->causes[i], used);
+        else
+            core->joined[0].left_out += 1;
     }
     return used;
 }
@@ -153,7 +159,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
     else
         number = ++spec->job->error_count;
     text_id(&id, spec, number);
-    struct error_record *head = &core->scratch[0];
+    struct error_record *head = &core->joined[0];
     error_record_init(head);
     uint32_t count = append_causes(core, spec);
     head->id = span_of(id.data, id.bytes);
@@ -173,7 +179,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
     }
     head->blames = spec->blame;
     size_t bytes;
-    if (error_encode(core->scratch, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
+    if (error_encode(core->joined, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) !=
         WIRE_OK)
         return NULL;
     return wrap(core, bytes, head);
