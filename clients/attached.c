@@ -6,6 +6,7 @@
 #include "clients/attached.h"
 
 #include <bus/report.h>
+#include <bus/seal.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,27 @@ static bool has(const struct attached_list *list, const char *name)
     return at < list->count;
 }
 
+/* The broker has an attachment that is sealed under its number.  An error that was opened knows its
+ * name and its size. */
+static void name_opened(const struct bus_error *error, struct attached *item)
+{
+    unsigned number = 0;
+    int64_t bytes = -1;
+    if (bus_error_sealed_bytes(error) == 0 || sscanf(item->name, "sealed.%u", &number) != 1 ||
+        number == 0) {
+        return;
+    }
+    const char *name = bus_error_attachment_at(error, number - 1, &bytes);
+    if (name == NULL || strcmp(name, item->name) == 0) {
+        return;
+    }
+    (void)snprintf(item->name, sizeof item->name, "%s", name); /* it has room */
+    item->bytes = bytes;
+    if (item->state == BUS_ATTACHMENT_WHOLE && bytes >= 0) {
+        item->arrived = bytes;
+    }
+}
+
 /* Keeps what the broker has; nothing, if it does not answer in time. */
 static void keep_known(const struct cli *cli, const struct bus_error *error,
                        struct attached_list *list)
@@ -55,6 +77,7 @@ static void keep_known(const struct cli *cli, const struct bus_error *error,
     }
     for (size_t i = 0; err == BUS_OK && i < bus_attachments_count(known) && i < ATTACHED_MAX; i++) {
         keep(list, bus_attachments_at(known, i));
+        name_opened(error, &list->items[list->count - 1]);
     }
     bus_attachments_free(&known);
     bus_admin_close(&admin);

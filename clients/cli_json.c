@@ -5,6 +5,7 @@
  * fail anyway, and a line that could not be built at all makes cli_json_print() say so. */
 #include "clients/cli.h"
 
+#include <bus/seal.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,6 +364,10 @@ static struct cli_json *make_error_alone(const struct bus_error *error)
     add_blames(object, error);
     if (bus_error_stacktrace(error)[0] != '\0') {
         cli_json_text(object, "stacktrace", bus_error_stacktrace(error));
+    }
+    if (bus_error_sealed_bytes(error) > 0) {
+        cli_json_number(object, "sealed_bytes", (int64_t)bus_error_sealed_bytes(error));
+        cli_json_text(object, "auditor", bus_error_auditor(error));
     }
     add_attachments(object, error);
     add_time(object, error);

@@ -10,6 +10,7 @@
 #include "clients/error_list.h"
 
 #include <bus/report.h>
+#include <bus/seal.h>
 #include <bus/tap.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ struct errors {
     const char *since;      /* an id, "oldest", or NULL */
     const char *attachment; /* of the one that is asked for; NULL: none */
     const char *id;         /* the one to show; NULL: all */
+    const char *key;        /* file of the key that opens what is sealed; NULL: none */
     struct bus_tap *tap;
     uint64_t next_id; /* the first event not read yet */
     int64_t printed;
@@ -226,6 +228,10 @@ static void print_fields(const struct cli *cli, const struct bus_error *error)
     if (bus_error_is_cut(error) != 0) {
         print_field("cut", "message or stacktrace lack their middle");
     }
+    if (bus_error_sealed_bytes(error) > 0) {
+        printf("%-13s %zu bytes, to %s\n", "sealed", bus_error_sealed_bytes(error),
+               bus_error_auditor(error));
+    }
     attached_print(cli, error);
     if (bus_error_stacktrace(error)[0] != '\0') {
         printf("%-13s\n", "stacktrace");
@@ -364,6 +370,19 @@ static int write_piece(const void *bytes, size_t count, void *arg)
     return fwrite(bytes, 1, count, stdout) == count ? 0 : 1;
 }
 
+/* Fetches the attachment, and opens it if there is a key. */
+static enum bus_err fetch(const struct errors *errors, struct bus_admin *admin,
+                          struct bus_error **out_error)
+{
+    int64_t timeout_ms = cli_open_ms(&errors->cli);
+    if (errors->key != NULL) {
+        return bus_admin_attachment_open(admin, NULL, errors->found, errors->attachment,
+                                         errors->key, timeout_ms, write_piece, NULL, out_error);
+    }
+    return bus_admin_attachment_fetch(admin, NULL, errors->id, errors->attachment, timeout_ms,
+                                      write_piece, NULL, out_error);
+}
+
 /* Prints the bytes of the attachment, and nothing else. */
 static int show_attachment(struct errors *errors)
 {
@@ -373,14 +392,12 @@ static int show_attachment(struct errors *errors)
     if (result != CLI_OK) {
         return result;
     }
-    enum bus_err err =
-        bus_admin_attachment_fetch(admin, NULL, errors->id, errors->attachment,
-                                   cli_open_ms(&errors->cli), write_piece, NULL, &error);
+    enum bus_err err = fetch(errors, admin, &error);
     bus_admin_close(&admin);
     (void)cli_flush_output(&errors->cli, &result);
     if (err != BUS_OK && result == CLI_OK) {
         result = cli_report(&errors->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
-        return err == BUS_EOVERRUN ? CLI_FAILED : result; /* not whole */
+        return err == BUS_EOVERRUN || err == BUS_EPROTO ? CLI_FAILED : result; /* not whole */
     }
     bus_error_unref(&error);
     return result;
@@ -398,6 +415,21 @@ static void tell_among(const struct errors *errors)
             told->last_error);
 }
 
+/* Opens what is sealed.  CLI_OK, or the exit code after saying why not. */
+static int open_found(struct errors *errors)
+{
+    struct bus_error *opened = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = bus_error_open(errors->found, errors->key, &opened, &error);
+    if (err != BUS_OK) {
+        int result = cli_report(&errors->cli, err, &error);
+        return err == BUS_EDENIED ? result : CLI_FAILED;
+    }
+    bus_error_unref(&errors->found);
+    errors->found = opened;
+    return CLI_OK;
+}
+
 static int show(struct errors *errors)
 {
     int result = CLI_OK;
@@ -409,6 +441,15 @@ static int show(struct errors *errors)
         fprintf(stderr, "%s: the job's history has no error '%.500s'\n", errors->cli.program,
                 errors->id);
         return CLI_FAILED;
+    }
+    if (errors->key != NULL && errors->attachment != NULL) {
+        return show_attachment(errors);
+    }
+    if (errors->key != NULL) {
+        result = open_found(errors);
+    }
+    if (result != CLI_OK) {
+        return result;
     }
     if (errors->cli.is_json) {
         print_json(&errors->told, errors->found, &errors->cli);
@@ -461,13 +502,14 @@ static int run(struct errors *errors, uint64_t from_id)
     return result;
 }
 
-/* Nothing, or "show ID". */
+/* Nothing, or "show ID".  A key is for one error, so there "show" may be left out. */
 static bool read_operands(struct errors *errors)
 {
     const struct cli *cli = &errors->cli;
     bool is_show = cli->argc == 2 && strcmp(cli->argv[0], "show") == 0;
-    errors->id = is_show ? cli->argv[1] : NULL;
-    return cli->argc == 0 || is_show;
+    bool is_id = errors->key != NULL && cli->argc == 1;
+    errors->id = is_show ? cli->argv[1] : is_id ? cli->argv[0] : NULL;
+    return cli->argc == 0 || is_show || is_id;
 }
 
 int errors_main(int argc, char **argv)
@@ -484,6 +526,8 @@ int errors_main(int argc, char **argv)
         {0, "since", CLI_TEXT, &errors.since, "ID", "first event: its id, or oldest (oldest)"},
         {0, "attachment", CLI_TEXT, &errors.attachment, "NAME",
          "with show: print this attachment of the error, and nothing else"},
+        {0, "open", CLI_TEXT, &errors.key, "KEYFILE",
+         "with show: open what was sealed to the key in this file"},
     };
     uint64_t from_id = 1;
     int result = CLI_OK;
@@ -496,7 +540,10 @@ int errors_main(int argc, char **argv)
     if (errors.attachment != NULL && errors.id == NULL) {
         return cli_usage(&errors.cli, "--attachment needs 'show' and the id of an error");
     }
-    if (errors.attachment != NULL) {
+    if (errors.key != NULL && errors.id == NULL) {
+        return cli_usage(&errors.cli, "--open needs the id of an error");
+    }
+    if (errors.attachment != NULL && errors.key == NULL) {
         return show_attachment(&errors);
     }
     if (errors.since != NULL &&

@@ -21,6 +21,7 @@ struct wish {
     const char *pending;
     const char *strategy;
     const char *disclosure;
+    const char *auditor;
     const char *deadlock;
     const char *why;
 };
@@ -97,6 +98,7 @@ static int read_wish(const struct cli *cli, const struct wish *wish,
     if (wish->deadlock != NULL) {
         options->deadlock = find_word(deadlock_word, BUS_DEADLOCK_FAIL, wish->deadlock);
     }
+    options->auditor = wish->auditor; /* the library says what is wrong with it */
     if (options->deadlock < 0) {
         return cli_usage(cli, "--deadlock takes tell or fail, not '%.100s'", wish->deadlock);
     }
@@ -196,6 +198,9 @@ static void print_job(const struct bus_job *job)
         printf(", deadlock %s", deadlock_word(info->deadlock));
     }
     putchar('\n');
+    if (info->auditor[0] != '\0') {
+        printf("  auditor %s\n", info->auditor);
+    }
     for (size_t i = 0; i < info->member_count; i++) {
         print_member(bus_job_member_at(job, i));
     }
@@ -232,6 +237,9 @@ static void print_json(const struct bus_job *job)
     cli_json_text(line, "strategy", strategy_word(info->strategy));
     cli_json_text(line, "disclosure", disclosure_word(info->disclosure));
     cli_json_text(line, "deadlock", deadlock_word(info->deadlock));
+    if (info->auditor[0] != '\0') {
+        cli_json_text(line, "auditor", info->auditor);
+    }
     struct cli_json *members = cli_json_array(line, "members");
     for (size_t i = 0; i < info->member_count; i++) {
         const struct bus_job_member *member = bus_job_member_at(job, i);
@@ -337,7 +345,7 @@ static bool is_named(const struct cli *cli)
 
 int job_main(int argc, char **argv)
 {
-    struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL, NULL};
+    struct wish wish = {-1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL, NULL, NULL};
     const struct cli_flag flags[] = {
         {0, "min", CLI_NUMBER, &wish.min, "N", "parties that the job needs (1)"},
         {0, "max", CLI_NUMBER, &wish.max, "N",
@@ -357,6 +365,8 @@ int job_main(int argc, char **argv)
          "of the verdict: causal, earliest or first (causal)"},
         {0, "disclosure", CLI_TEXT, &wish.disclosure, "LEVEL",
          "of errors, at most: full, message, type, none, any (any)"},
+        {0, "auditor", CLI_TEXT, &wish.auditor, "KEY",
+         "seal stack traces and attachments to this public key, ebp_... (nobody)"},
         {0, "deadlock", CLI_TEXT, &wish.deadlock, "WHAT",
          "of parties that wait for each other: tell or fail (tell)"},
         {0, "why", CLI_TEXT, &wish.why, "TEXT", "with cancel: the reason, for people"},

@@ -341,6 +341,19 @@ static int run_all(struct run *run)
     return result;
 }
 
+/* These are read here and in PROGRAM.  They are names that are well formed. */
+static void export_choices(const struct run *run)
+{
+    const char *const choices[][2] = {{"ERRBUS_DISCLOSURE", run->disclosure},
+                                      {"ERRBUS_AUDITOR", run->auditor},
+                                      {"ERRBUS_RUN", run->run}};
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        if (choices[i][1] != NULL) {
+            (void)setenv(choices[i][0], choices[i][1], 1);
+        }
+    }
+}
+
 int run_main(int argc, char **argv)
 {
     char *const *command;
@@ -376,6 +389,8 @@ int run_main(int argc, char **argv)
          "fail a program without output or progress for this time (never)"},
         {0, "disclosure", CLI_TEXT, &run->disclosure, "LEVEL",
          "what others see of errors: full, message, type or none (message)"},
+        {0, "auditor", CLI_TEXT, &run->auditor, "KEY",
+         "seal stack traces and standard error to this public key (ERRBUS_AUDITOR)"},
         {0, "run", CLI_TEXT, &run->run, "ID",
          "the run of the job that PROGRAM is part of (ERRBUS_RUN)"},
         {0, "log-dir", CLI_TEXT, &run->log_folder, "DIR",
@@ -393,10 +408,9 @@ int run_main(int argc, char **argv)
     run->command = command;
     if (cli_start(&run->cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {
         result = check(run);
-        if (result == CLI_OK && run->disclosure != NULL)           /* read here and in PROGRAM */
-            (void)setenv("ERRBUS_DISCLOSURE", run->disclosure, 1); /* a name that is well formed */
-        if (result == CLI_OK && run->run != NULL)                  /* the same */
-            (void)setenv("ERRBUS_RUN", run->run, 1);
+        if (result == CLI_OK) {
+            export_choices(run);
+        }
         run->members = result == CLI_OK ? calloc((size_t)run->copies, sizeof *run->members) : NULL;
         if (run->members != NULL) {
             run->screens[RUN_STDOUT].fd = STDOUT_FILENO;

@@ -84,6 +84,7 @@ struct run {
     int64_t grace_ms;
     int64_t stall_ms;
     const char *disclosure; /* of errors; NULL: as the environment says */
+    const char *auditor;    /* a public key; NULL: the same */
     const char *run;        /* the name of the job's run; NULL: the same */
     const char *log_folder;
     const char *master_address;

@@ -35,6 +35,7 @@ static int create(struct run *run, struct bus_admin *admin)
         options.join_timeout_ms = run->join_timeout_ms > 0 ? run->join_timeout_ms : BUS_FOREVER;
     }
     options.max_restarts = number_of(run->max_restarts, options.max_restarts);
+    options.auditor = run->auditor;
     if (run->join_window_ms >= 0 || is_ours) {
         options.join_window_ms = run->join_window_ms >= 0 ? run->join_window_ms : 0;
     }

@@ -146,13 +146,20 @@ static void forget_blames(struct bus_error *error)
         text_free(error->blames[--error->blame_count]);
 }
 
+void error_identity_free(struct error_identity *identity)
+{
+    if (identity != NULL)
+        free(identity->sealing);
+    free(identity);
+}
+
 static void error_free(struct bus_error *error)
 {
     text_free(error->type);
     text_free(error->message);
     text_free(error->stacktrace);
     forget_blames(error);
-    free(atomic_load_explicit(&error->identity, memory_order_acquire));
+    error_identity_free(atomic_load_explicit(&error->identity, memory_order_acquire));
     free(error->causes);
     attachments_free(error->attachments);
     free(error->attached);

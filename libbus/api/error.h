@@ -30,6 +30,7 @@ enum bus_err error_say_code(enum bus_err err, const char *call);
 enum bus_err error_check_fresh(const struct bus_error *error);
 /* Never NULL: empty as long as the bus has not seen it. */
 const struct error_identity *error_identity_of(const struct bus_error *error);
+void error_identity_free(struct error_identity *identity);
 /* As bus_error_new(), of a type of the library's own. */
 struct bus_error *error_new(const char *type, const char *format, ...) BUS_PRINTF(2, 3);
 /* An empty error of this kind; NULL: no memory. */

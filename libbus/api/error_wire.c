@@ -12,8 +12,10 @@
 #include "libbus/api/error_fields.h"
 #include "libbus/api/error_walk.h"
 #include "libbus/api/model.h"
+#include "libbus/api/sealing.h"
 #include "libbus/base/must.h"
 #include "libbus/base/utf8.h"
+#include "libbus/session/session_disclosure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -85,10 +87,12 @@ static void stamp_one(struct bus *bus, struct bus_error *error, const char *topi
     record.wall_ns = error->made_wall_ns;
     struct error_identity *identity = identity_new(&record);
     struct error_identity *none = NULL;
-    if (identity != NULL)
+    if (identity != NULL) {
         identity->disclosure = session_disclosure(bus->session);
+        identity->sealing = sealing_make(bus, error, record.id);
+    }
     if (identity != NULL && !atomic_compare_exchange_strong(&error->identity, &none, identity))
-        free(identity); /* another bus was faster */
+        error_identity_free(identity); /* another bus was faster */
 }
 
 void error_stamp(struct bus *bus, const struct bus_error *error, const char *topic, uint64_t seq)
@@ -132,6 +136,11 @@ static struct bus_error *from_record(const struct error_record *record)
     struct error_identity *identity = identity_new(record);
     atomic_store_explicit(&error->is_used, true, memory_order_relaxed);
     atomic_store_explicit(&error->identity, identity, memory_order_release);
+    bool is_kept = identity != NULL;
+    if (is_kept && record->sealed.bytes > 0) {
+        identity->sealing = sealing_keep(record->sealed);
+        is_kept = identity->sealing != NULL;
+    }
     error->code = record->code;
     error->recoverable = record->recoverable;
     error->retry_after_ms = record->retry_after_ms;
@@ -141,7 +150,7 @@ static struct bus_error *from_record(const struct error_record *record)
     error->left_out = record->left_out;
     error->is_cut = record->is_cut != 0;
     error_keep_trace_id(error, record->trace_id);
-    if (identity == NULL ||
+    if (!is_kept ||
         !set_text(&error->stacktrace, record->stacktrace, LIMIT_ERROR_STACK_BYTES,
                   &error->is_cut) ||
         !set_blames(error, record) || !attachments_read(error, record->attachments))
@@ -150,7 +159,7 @@ static struct bus_error *from_record(const struct error_record *record)
 }
 
 /* Builds from the last record on: causes are later than what they cause. */
-static bool build(const struct error_record *records, uint32_t count, struct bus_error **made)
+bool error_build(const struct error_record *records, uint32_t count, struct bus_error **made)
 {
     for (uint32_t i = count; i-- > 0;) {
         made[i] = from_record(&records[i]);
@@ -176,7 +185,7 @@ struct bus_error *error_from_wire(struct span bytes)
     if (error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0) {
         error = error_make(ERROR_BROKER_LOST, span_text(ERROR_TYPE_PROTOCOL),
                            span_text("the error that was received cannot be read"));
-    } else if (build(records, count, made)) {
+    } else if (error_build(records, count, made)) {
         error = bus_error_ref(made[0]);
     }
     for (uint32_t i = 0; i < LIMIT_ERROR_RECORDS; i++)
@@ -284,7 +293,7 @@ static enum disclosure disclosure_of(const struct bus *bus, const struct bus_err
     return strcmp(identity->party, bus->party) == 0 ? level : session_job_disclosure(bus->session);
 }
 
-/* Fills in what DISCLOSURE_FULL shows. */
+/* Fills in what the object has. */
 static void fill_whole(struct error_record *record, const struct bus_error *error)
 {
     const struct error_identity *identity =
@@ -315,6 +324,7 @@ static void fill_whole(struct error_record *record, const struct bus_error *erro
     record->job = span_text(identity->job);
     record->party = span_text(identity->party);
     record->host = span_text(identity->host);
+    record->claimed_by = span_text(identity->claimed_by);
     record->topic = span_text(identity->topic);
     record->seq = identity->seq;
     record->attempt = identity->attempt;
@@ -323,17 +333,33 @@ static void fill_whole(struct error_record *record, const struct bus_error *erro
     record->occurred_ns = identity->occurred_ns;
     record->uncertainty_ns = identity->uncertainty_ns;
     record->wall_ns = identity->wall_ns;
+    if (identity->sealing != NULL)
+        record->sealed = span_of(identity->sealing->data, identity->sealing->bytes);
 }
 
-static void fill(const struct bus *bus, struct error_record *record, const struct bus_error *error)
+/* Takes away what must not leave the process. */
+static void hide(const struct bus *bus, struct error_record *record, const struct bus_error *error)
 {
     const struct error_identity *identity =
         atomic_load_explicit(&error->identity, memory_order_acquire);
+    const struct error_sealing *sealing = identity != NULL ? identity->sealing : NULL;
     enum disclosure level = disclosure_of(bus, error, identity);
-    fill_whole(record, error);
+    record->claimed_by = SPAN_NONE; /* the broker says that */
+    if (sealing != NULL && sealing->is_open)
+        record->attachments = span_of(sealing->list, sealing->list_bytes);
+    if (sealing != NULL || sealing_is_on(bus)) /* what could not be sealed stays here */
+        level = disclosure_stricter(level, DISCLOSURE_MESSAGE);
     if (level < DISCLOSURE_MESSAGE && error->is_stack_cut)
         record->is_cut = 1;
     disclosure_apply(level, record);
+}
+
+/* bus NULL: for nobody but this process. */
+static void fill(const struct bus *bus, struct error_record *record, const struct bus_error *error)
+{
+    fill_whole(record, error);
+    if (bus != NULL)
+        hide(bus, record, error);
 }
 
 /* The whole chain as records; returns how many. */
@@ -351,6 +377,12 @@ static uint32_t fill_all(const struct bus *bus, struct plan *plan, const struct 
         return plan->walk.count;
     fill(bus, &records[plan->walk.count], error->root);
     return plan->walk.count + 1;
+}
+
+uint32_t error_to_records(const struct bus_error *error, struct error_record *records)
+{
+    struct plan plan;
+    return fill_all(NULL, &plan, error, records);
 }
 
 /* Fills in who and when, if there was no memory for an identity. */
@@ -433,7 +465,11 @@ static void note_attachments(struct bus *bus, const struct error_walk *walk)
         const struct bus_error *told = walk->items[i];
         const struct error_identity *identity =
             atomic_load_explicit(&told->identity, memory_order_acquire);
-        if (disclosure_of(bus, told, identity) < DISCLOSURE_MESSAGE)
+        bool is_shown =
+            identity != NULL && identity->sealing != NULL
+                ? identity->sealing->is_open
+                : !sealing_is_on(bus) && disclosure_of(bus, told, identity) < DISCLOSURE_MESSAGE;
+        if (is_shown)
             attach_note(bus, told);
     }
 }

@@ -56,6 +56,8 @@ enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
 {
     struct admin_call call;
     struct bus_job_options known = job_defaults;
+    uint8_t auditor[KEY_BYTES];
+    bool has_auditor = false;
     if (options != NULL && !options_take(&known, sizeof known, options, options->struct_bytes))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "the options are not initialised, or were made for a newer library");
@@ -64,22 +66,26 @@ enum bus_err bus_admin_job_create(struct bus_admin *admin, const char *job,
         known.deadlock < 0 || known.deadlock > UINT8_MAX)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "pending, strategy, disclosure or deadlock has an unknown value");
-    enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
+    enum bus_err err = options_auditor(known.auditor, auditor, &has_auditor, reterr);
+    if (err == BUS_OK)
+        err = admin_begin(admin, job, timeout_ms, &call, reterr);
     if (err != BUS_OK)
         return err;
-    const struct msg question = {.type = MSG_JOB_CREATE,
-                                 .as.job_create = {.job = span_text(call.job),
-                                                   .min = known.min,
-                                                   .max = known.max,
-                                                   .join_window_ms = known.join_window_ms,
-                                                   .join_timeout_ms = known.join_timeout_ms,
-                                                   .settle_ms = known.settle_ms,
-                                                   .max_restarts = known.max_restarts,
-                                                   .deadline_ms = known.deadline_ms,
-                                                   .pending = (uint64_t)known.pending,
-                                                   .strategy = (uint64_t)known.strategy,
-                                                   .disclosure = (uint64_t)known.disclosure,
-                                                   .deadlock = (uint64_t)known.deadlock}};
+    const struct msg question = {
+        .type = MSG_JOB_CREATE,
+        .as.job_create = {.job = span_text(call.job),
+                          .min = known.min,
+                          .max = known.max,
+                          .join_window_ms = known.join_window_ms,
+                          .join_timeout_ms = known.join_timeout_ms,
+                          .settle_ms = known.settle_ms,
+                          .max_restarts = known.max_restarts,
+                          .deadline_ms = known.deadline_ms,
+                          .pending = (uint64_t)known.pending,
+                          .strategy = (uint64_t)known.strategy,
+                          .disclosure = (uint64_t)known.disclosure,
+                          .deadlock = (uint64_t)known.deadlock,
+                          .auditor = span_of(auditor, has_auditor ? KEY_BYTES : 0)}};
     err = admin_ask(&call, &question, job_done_row, NULL, reterr);
     admin_end(&call);
     return err;
@@ -146,6 +152,7 @@ struct member {
 struct bus_job {
     struct bus_job_info info;
     char name[LIMIT_NAME_BYTES + 1];
+    char auditor[KEY_TEXT_BYTES + 1];
     struct bus_error *error;
     struct member **members;
     size_t room;
@@ -177,6 +184,8 @@ static void job_fill(struct bus_job *job, const struct msg_job_shown *shown)
     size_t member_count = job->info.member_count;
     if (shown->error.bytes > 0)
         job->error = error_from_wire(shown->error);
+    if (shown->auditor.bytes == KEY_BYTES)
+        key_text_write(shown->auditor.data, KEY_PUBLIC, job->auditor);
     job->info = (struct bus_job_info){
         .name = job->name,
         .state = names_state(shown->state),
@@ -196,6 +205,7 @@ static void job_fill(struct bus_job *job, const struct msg_job_shown *shown)
         .error = job->error,
         .disclosure = (int)shown->disclosure,
         .deadlock = (int)shown->deadlock,
+        .auditor = job->auditor,
     };
 }
 
@@ -242,7 +252,8 @@ done:
 
 const struct bus_job_info *bus_job_info(const struct bus_job *job)
 {
-    static const struct bus_job_info none = {.name = "", .strategy = BUS_STRATEGY_UNKNOWN};
+    static const struct bus_job_info none = {
+        .name = "", .strategy = BUS_STRATEGY_UNKNOWN, .auditor = ""};
     return job != NULL ? &job->info : &none;
 }
 

@@ -19,6 +19,7 @@
 #include "libbus/api/sub_list.h"
 #include "libbus/api/thread.h"
 #include "libbus/base/pattern.h"
+#include "libbus/io/seal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,6 +76,9 @@ static bool session_make(struct bus *bus)
 {
     char host[LIMIT_NAME_BYTES + 1] = "";
     char library[64];
+    uint8_t auditor[KEY_BYTES];
+    bool has_auditor = false;
+    (void)options_auditor(bus->options.auditor, auditor, &has_auditor, NULL); /* checked before */
     (void)gethostname(host, sizeof host - 1); /* for people; without a name there is none */
     (void)snprintf(library, sizeof library, "libbus %s", bus_version()); /* for people as well */
     const struct session_options options = {
@@ -96,6 +100,8 @@ static bool session_make(struct bus *bus)
         .guard = bus->guard,
         .run = span_text(bus->options.run),
         .run_rule = (uint8_t)bus->options.run_rule,
+        .auditor = span_of(auditor, has_auditor ? KEY_BYTES : 0),
+        .can_seal = seal_is_there(),
     };
     return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;
 }
@@ -158,6 +164,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
         return error_give(reterr, BUS_ENOMEM, &error_no_memory);
     }
     bus->options.run = NULL; /* the caller's */
+    bus->options.auditor = NULL;
     *out_bus = bus;
     return BUS_OK;
 }

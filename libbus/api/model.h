@@ -269,7 +269,8 @@ struct error_identity {
     int64_t occurred_ns; /* broker's clock; 0 unknown */
     uint64_t uncertainty_ns;
     int64_t wall_ns;
-    enum disclosure disclosure; /* of the bus that gave it; UNSAID: it came from the wire */
+    enum disclosure disclosure;    /* of the bus that gave it; UNSAID: it came from the wire */
+    struct error_sealing *sealing; /* NULL: nothing is sealed */
 };
 struct attached_list { /* as error_record.attachments */
     size_t bytes;

@@ -5,6 +5,7 @@
 #include "libbus/api/error.h"
 #include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
+#include "libbus/io/seal.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -190,6 +191,54 @@ static enum bus_err options_disclosure(struct bus_options *options, struct bus_e
     return BUS_OK;
 }
 
+/* ---- auditors -------------------------------------------------------------------------------- */
+
+enum bus_err options_auditor(const char *text, uint8_t out_key[KEY_BYTES], bool *out_has_key,
+                             struct bus_error **reterr)
+{
+    *out_has_key = text != NULL && *text != '\0';
+    if (!*out_has_key)
+        return BUS_OK;
+    switch (key_text_read(span_text(text), KEY_PUBLIC, out_key)) {
+    case KEY_OK: return BUS_OK;
+    case KEY_OTHER_KIND:
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the auditor is given by a secret key: give its public half, which "
+                         "'errbus key show' prints, and make a new key if others saw this one");
+    case KEY_MISTYPED:
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the key of the auditor '%.100s' has a wrong character: copy it again",
+                         text);
+    case KEY_FOREIGN: break;
+    }
+    return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                     "'%.100s' is not the key of an auditor: expected ebp_ and 56 characters, as "
+                     "'errbus key new' prints it",
+                     text);
+}
+
+/* Whoever runs the program, and the program itself, may name the auditor, but not two of them. */
+static enum bus_err options_own_auditor(struct bus_options *options, struct bus_error **reterr)
+{
+    uint8_t key[KEY_BYTES];
+    bool has_key = false;
+    const char *run = chosen(NULL, "ERRBUS_AUDITOR", "");
+    const char *own =
+        options->auditor != NULL && *options->auditor != '\0' ? options->auditor : run;
+    if (*run != '\0' && strcmp(own, run) != 0)
+        return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                         "the program names the auditor %.100s, and ERRBUS_AUDITOR names %.100s: "
+                         "take one of them away",
+                         own, run);
+    options->auditor = own;
+    enum bus_err err = options_auditor(own, key, &has_key, reterr);
+    if (err == BUS_OK && has_key && !seal_is_there())
+        err = error_say(reterr, BUS_EDENIED, ERROR_TYPE_CANNOT_SEAL,
+                        "traces are to be sealed to an auditor, and libbus was built without "
+                        "libsodium: install libsodium-dev and build it again");
+    return err;
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static enum bus_err options_run(struct bus_options *options, struct bus_error **reterr)
@@ -256,6 +305,8 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
         err = options_periods(&options, reterr);
     if (err == BUS_OK)
         err = options_disclosure(&options, reterr);
+    if (err == BUS_OK)
+        err = options_own_auditor(&options, reterr);
     if (err == BUS_OK)
         err = options_run(&options, reterr);
     if (err == BUS_OK && (options.outbox_bytes_max == 0 || options.inbox_bytes_max == 0))

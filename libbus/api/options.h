@@ -4,6 +4,7 @@
 #define API_OPTIONS_H
 
 #include "libbus/api/model.h"
+#include "libbus/base/key_text.h"
 
 /* Copies the caller's struct over the defaults in known.  false: it has unknown bytes that are not
  * zero. */
@@ -23,6 +24,9 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
 /* The token in force for a party of this job: of options, or of the environment; 0: none. */
 enum bus_err options_token(const struct bus_options *options, uint64_t *out_token,
                            struct bus_error **reterr);
+/* Reads the public key of an auditor; NULL or "": none, and has_key says so. */
+enum bus_err options_auditor(const char *text, uint8_t out_key[KEY_BYTES], bool *out_has_key,
+                             struct bus_error **reterr);
 enum bus_err options_job(const char *given, char job[LIMIT_NAME_BYTES + 1],
                          struct bus_error **reterr);
 enum bus_err options_periods(const struct bus_options *options, struct bus_error **reterr);

@@ -17,6 +17,7 @@
 /* who may do what */
 #define LIMIT_ACCESS_BYTES (UINT64_C(1024) * 1024) /* an access file */
 #define LIMIT_KEY_FILE_BYTES 4096                  /* a file with a key */
+#define LIMIT_KEY_BYTES 32                         /* a public key on the wire */
 
 /* bytes on the wire */
 #define LIMIT_VALUE_BYTES UINT64_C(2147483648) /* 2 GiB: one value */
@@ -44,7 +45,8 @@
 #define LIMIT_ERROR_MESSAGE_BYTES 4096
 #define LIMIT_ERROR_STACK_BYTES 16384
 #define LIMIT_ERROR_TYPE_BYTES 200
-#define LIMIT_ERROR_ID_BYTES 512 /* job/party/incarnation/n */
+#define LIMIT_ERROR_SEALED_BYTES 25600 /* a sealed trace: a stacktrace and all texts beside it */
+#define LIMIT_ERROR_ID_BYTES 512       /* job/party/incarnation/n */
 
 /* the broker */
 #define LIMIT_CONNECTIONS 16384 /* on each channel */

@@ -269,6 +269,8 @@ struct session {
     uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
     bool is_job_created;
     enum disclosure job_disclosure;
+    uint8_t job_auditor[LIMIT_KEY_BYTES];
+    size_t job_auditor_bytes; /* 0: the job has none */
     char data_endpoint[LIMIT_ENDPOINT_BYTES + 1];
     struct clock_offset clock;
     uint64_t error_count; /* ids given */

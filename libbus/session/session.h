@@ -16,7 +16,8 @@
  *    1  leaves that stand alone: phase, once, controls, known_topics, ...
  *    2  leaves over leaves: inbox (frames received), outbox (frames not accepted yet), uploads
  *       (values sent in chunks), wants (awaited slots)
- *    3  session.h, and 4 session_observe.h: what the application's side may call
+ *    3  session.h, and 4 session_observe.h, session_disclosure.h: what the application's side
+ *       may call
  *    5  model.h            struct session
  *    6  session_state      what can be read of a session
  *    7  session_errors     errors made by this client
@@ -75,9 +76,11 @@ struct session_options {
     bool is_guard;              /* it says how the party ends, and neither writes nor reads */
     bool is_courier;            /* an observer that brings and fetches attachments */
     enum disclosure disclosure; /* of our errors */
-    uint64_t guard;             /* 0, or the token of the guard for whose incarnation we speak */
-    struct span run;            /* name of the run that we are part of; empty: by run_rule */
-    uint8_t run_rule;           /* as HELLO.run_rule */
+    struct span auditor;        /* public key to which we seal traces, LIMIT_KEY_BYTES; or empty */
+    bool can_seal;
+    uint64_t guard;   /* 0, or the token of the guard for whose incarnation we speak */
+    struct span run;  /* name of the run that we are part of; empty: by run_rule */
+    uint8_t run_rule; /* as HELLO.run_rule */
 };
 
 enum session_state {
@@ -93,10 +96,6 @@ enum wire_code session_new(struct memory *memory, const struct session_options *
                            int64_t now_ns, struct session **out_session);
 void session_free(struct session **session);
 enum session_state session_state(const struct session *session);
-/* How much of its errors this party lets others see: its own choice, or that of its job. */
-enum disclosure session_disclosure(const struct session *session);
-/* What the job asks of all its parties; UNSAID: nothing. */
-enum disclosure session_job_disclosure(const struct session *session);
 /* The largest value that the job allows; UINT64_MAX: no limit was told yet. */
 uint64_t session_value_bytes_max(const struct session *session);
 bool session_is_welcome(const struct session *session); /* has been up at least once */

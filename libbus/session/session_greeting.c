@@ -34,6 +34,11 @@ static const char *welcome_complaint(const struct session *session,
         return "the broker gave no token";
     if (memchr(welcome->data_endpoint.data, 0, welcome->data_endpoint.bytes) != NULL)
         return "the data endpoint is no text";
+    if (welcome->auditor.bytes != 0 && welcome->auditor.bytes != LIMIT_KEY_BYTES)
+        return "the auditor is not a public key";
+    if (is_resumed &&
+        !span_equal(welcome->auditor, span_of(session->job_auditor, session->job_auditor_bytes)))
+        return "the auditor changed while the session was resumed";
     return NULL;
 }
 
@@ -117,6 +122,8 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     verdict_rewind(session);
     session->is_job_created = welcome->is_created != 0;
     session->job_disclosure = (enum disclosure)welcome->disclosure;
+    memcpy(session->job_auditor, welcome->auditor.data, welcome->auditor.bytes);
+    session->job_auditor_bytes = welcome->auditor.bytes;
     memcpy(session->welcomed, session->dialled, sizeof session->welcomed);
     memcpy(session->data_endpoint, welcome->data_endpoint.data, welcome->data_endpoint.bytes);
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;
@@ -175,6 +182,33 @@ static void welcome_guard(struct session *session)
     session->news.is_state = true;
 }
 
+/* A broker refuses this itself, but the key is what the auditor told us, whatever the broker says.
+ * true: the session is over. */
+static bool refuses_auditor(struct session *session, const struct msg_welcome *welcome)
+{
+    struct span own = session->options.auditor;
+    const char *type = NULL;
+    const char *why = NULL;
+    if (welcome->auditor.bytes == 0)
+        return false;
+    if (!session->options.can_seal) {
+        type = ERROR_TYPE_CANNOT_SEAL;
+        why = "traces of this job are sealed to an auditor, and this client was built without "
+              "libsodium: install libsodium-dev and build it again";
+    } else if (own.bytes > 0 && !span_equal(own, welcome->auditor)) {
+        type = ERROR_TYPE_OTHER_AUDITOR;
+        why = "the broker names another auditor than this party does: ask the auditor which key "
+              "is theirs";
+    }
+    if (type == NULL)
+        return false;
+    uint8_t error[SESSION_ERROR_BYTES];
+    session_finish(
+        session, CODE_EDENIED,
+        session_error_make(session, ERROR_REJECTED, span_text(type), span_text(why), error));
+    return true;
+}
+
 void greeting_welcome_in(struct session *session, const struct msg_welcome *welcome)
 {
     const char *complaint = welcome_complaint(session, welcome);
@@ -186,6 +220,8 @@ void greeting_welcome_in(struct session *session, const struct msg_welcome *welc
         welcome_observer(session, welcome);
         return;
     }
+    if (refuses_auditor(session, welcome))
+        return;
     keep_welcome(session, welcome);
     if (session->token == 0)
         session->error_count = welcome->errors_from / 2; /* each error of ours takes two numbers */

@@ -9,6 +9,7 @@
 #include "libbus/session/session_acks.h"
 #include "libbus/session/session_connection.h"
 #include "libbus/session/session_courier.h"
+#include "libbus/session/session_disclosure.h"
 #include "libbus/session/session_member.h"
 #include "libbus/session/session_tasks.h"
 #include "libbus/session/session_verdict.h"
@@ -44,6 +45,8 @@ static void hello_message(struct session *session, struct msg *out)
         .guard = session->token == 0 ? options->guard : 0,
         .run = options->run,
         .run_rule = options->run_rule,
+        .auditor = options->auditor,
+        .can_seal = options->can_seal,
     };
     session->is_hello_due = false;
     session->is_hello_sent = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_state.c -- what can be read of a session: state, numbers, broker time, end, news. */
 #include "libbus/session/model.h"
+#include "libbus/session/session_disclosure.h"
 
 enum disclosure session_disclosure(const struct session *session)
 {
@@ -10,6 +11,14 @@ enum disclosure session_disclosure(const struct session *session)
 enum disclosure session_job_disclosure(const struct session *session)
 {
     return session->job_disclosure;
+}
+
+struct span session_auditor(const struct session *session)
+{
+    if (session->options.auditor.bytes > 0)
+        return session->options.auditor;
+    bool may_see_all = session_disclosure(session) < DISCLOSURE_MESSAGE;
+    return span_of(session->job_auditor, may_see_all ? session->job_auditor_bytes : 0);
 }
 
 enum session_state session_state(const struct session *session)

@@ -8,7 +8,8 @@ void disclosure_apply(enum disclosure level, struct error_record *record)
 {
     if (level >= DISCLOSURE_MESSAGE) {
         record->stacktrace = SPAN_NONE;
-        record->attachments = SPAN_NONE;
+        if (record->sealed.bytes == 0) /* the names of sealed ones say nothing */
+            record->attachments = SPAN_NONE;
     }
     if (level >= DISCLOSURE_TYPE) {
         record->message = span_of(withheld, sizeof withheld - 1);

@@ -6,7 +6,7 @@
  * what the level before hides, and more.  Hidden fields are in no byte that leaves the process.
  *
  *   full       hides nothing
- *   message    hides the stacktrace, attachments and their names
+ *   message    hides the stacktrace, attachments and their names; what is sealed stays
  *   type       hides the message, and where the party runs (host, pid)
  *   none       hides the type, how the process ended (exit code, signal), and the trace id */
 #ifndef WIRE_DISCLOSURE_H

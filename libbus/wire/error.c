@@ -52,6 +52,9 @@ static const struct field record_fields[] = {
 static const struct field claim_field = {
     .type = FIELD_STR, .smallest = 0, .largest = LIMIT_NAME_BYTES};
 
+static const struct field sealed_field = {
+    .type = FIELD_BIN, .smallest = 0, .largest = LIMIT_ERROR_SEALED_BYTES};
+
 static const struct field blame_field = {
     .type = FIELD_STR, .smallest = 1, .largest = LIMIT_NAME_BYTES};
 
@@ -234,6 +237,8 @@ static enum wire_err attachments_write(const struct error_record *record,
 /* How many elements follow the fields: the causes, and all up to the last one that is not empty. */
 static size_t elements_behind(const struct error_record *record)
 {
+    if (record->sealed.bytes > 0)
+        return 5;
     if (record->claimed_by.bytes > 0)
         return 4;
     if (record->attachments.bytes > 0)
@@ -264,6 +269,8 @@ static enum wire_err record_write(const struct error_record *given, struct field
         err = attachments_write(&record, writer);
     if (err == WIRE_OK && behind > 3)
         err = fields_write(&claim_field, 1, &record.claimed_by, writer);
+    if (err == WIRE_OK && behind > 4)
+        err = fields_write(&sealed_field, 1, &record.sealed, writer);
     return err;
 }
 
@@ -284,7 +291,7 @@ static enum wire_err all_write(const struct error_record *records, uint32_t coun
 static enum wire_err records_measure(const struct error_record *records, uint32_t count,
                                      size_t *sizes)
 {
-    uint8_t bytes[LIMIT_ERROR_BYTES / 2];
+    uint8_t bytes[LIMIT_ERROR_BYTES];
     for (uint32_t i = 0; i < count; i++) {
         struct field_writer writer;
         field_writer_init(&writer, bytes, sizeof bytes);
@@ -386,20 +393,36 @@ static enum wire_err more_blames_read(struct error_record *record, struct walk *
     return err;
 }
 
-static enum wire_err attachments_read(struct error_record *record, struct walk *walk)
+/* Steps over a list of attachments; out_count: its elements. */
+static enum wire_err attachments_check(struct walk *walk, uint32_t *out_count)
 {
     struct error_attached attached = {.name = SPAN_NONE};
-    size_t begin = walk->at;
-    uint32_t count;
-    enum wire_err err = walk_array(walk, &count);
-    if (err == WIRE_OK && (count % ATTACHED_FIELDS != 0 ||
-                           count > LIMIT_ERROR_ATTACHMENTS * (uint32_t)ATTACHED_FIELDS))
+    enum wire_err err = walk_array(walk, out_count);
+    if (err == WIRE_OK && (*out_count % ATTACHED_FIELDS != 0 ||
+                           *out_count > LIMIT_ERROR_ATTACHMENTS * (uint32_t)ATTACHED_FIELDS))
         err = WIRE_RANGE;
-    for (uint32_t i = 0; err == WIRE_OK && i < count; i += ATTACHED_FIELDS)
+    for (uint32_t i = 0; err == WIRE_OK && i < *out_count; i += ATTACHED_FIELDS)
         err = attached_read(walk, &attached);
+    return err;
+}
+
+static enum wire_err attachments_read(struct error_record *record, struct walk *walk)
+{
+    size_t begin = walk->at;
+    uint32_t count = 0;
+    enum wire_err err = attachments_check(walk, &count);
     if (err == WIRE_OK && count > 0)
         record->attachments = span_of(walk->data + begin, walk->at - begin);
     return err;
+}
+
+bool error_attached_is_valid(struct span list)
+{
+    uint32_t count = 0;
+    if (wire_walk(list) != WIRE_OK)
+        return false;
+    struct walk walk = walk_of(list);
+    return attachments_check(&walk, &count) == WIRE_OK && count > 0;
 }
 
 static enum wire_err record_read(struct error_record *record, struct walk *walk)
@@ -425,6 +448,8 @@ static enum wire_err record_read(struct error_record *record, struct walk *walk)
     }
     if (err == WIRE_OK && elements > 0)
         err = fields_read(&claim_field, 1, &record->claimed_by, walk, &elements);
+    if (err == WIRE_OK && elements > 0)
+        err = fields_read(&sealed_field, 1, &record->sealed, walk, &elements);
     for (; err == WIRE_OK && elements > 0; elements--)
         err = walk_object(walk); /* fields of a newer version */
     return err;

@@ -8,7 +8,7 @@
  * records left out.
  *
  * A record is an array of the fields of struct error_record in their order.  A list in it is an
- * array.  Empty lists at the end are left out, and so is an empty claimed_by. */
+ * array.  Empty lists at the end are left out, and so are an empty claimed_by and sealed. */
 #ifndef WIRE_ERROR_H
 #define WIRE_ERROR_H
 
@@ -81,6 +81,7 @@ struct error_record {
     struct span more_blames[LIMIT_ERROR_BLAMES - 1]; /* parties it suspects, too; none is empty */
     struct span attachments; /* for error_attached_next(); empty: it has none */
     struct span claimed_by;  /* the party that says so, and the broker cannot tell; empty: nobody */
+    struct span sealed; /* what its auditor alone reads (libbus/wire/sealed.h); empty: nothing */
 };
 
 /* How an attachment fares.  Numbers are on the wire. */
@@ -108,6 +109,8 @@ size_t error_attached_write(const struct error_attached *attached, uint32_t coun
 /* Takes the next one from the list of a record that was decoded or written here, and leaves the
  * rest in *list; false: there is none. */
 bool error_attached_next(struct span *list, struct error_attached *out_attached);
+/* Whether a list from elsewhere is one, and nothing stands behind it. */
+bool error_attached_is_valid(struct span list);
 
 /* A record with everything unknown or empty. */
 void error_record_init(struct error_record *record);

@@ -287,6 +287,9 @@ static void write_errors(void)
     records[0].claimed_by = span_text("mallory");
     error_put("error_that_is_claimed", 1);
     records[0].claimed_by = SPAN_NONE;
+    records[0].sealed = span_of("a key of 32 bytes, then a sealed box", 36);
+    error_put("error_that_is_sealed", 1);
+    records[0].sealed = SPAN_NONE;
     records[0] = first;
     records[0].cause_count = 0;
     error_put("error_alone", 1);

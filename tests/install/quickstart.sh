@@ -133,6 +133,16 @@ last_is '20 passed, 0 failed, 0 skipped'
 unset APT_FAILS
 USER_ID=1000
 
+# ---- what is optional keeps nothing away, either --------------------------------------------------
+MISSING='libsodium-dev'
+run 0 build
+not_called apt-get
+said 'built without libsodium-dev; run this as root'
+called 'cmake --build'
+MISSING='libsodium-dev cmake'
+run 1 build
+not_called 'cmake --build'
+
 # ---- something is missing -----------------------------------------------------------------------
 MISSING='libczmq-dev cmake'
 words='apt-get update && apt-get install -y --no-install-recommends cmake libczmq-dev'

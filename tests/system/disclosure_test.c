@@ -5,9 +5,9 @@
 #include "tests/lib/expect.h"
 #include "tests/lib/process.h"
 #include "tests/lib/relay.h"
+#include "tests/lib/search.h"
 
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,47 +67,6 @@ static void begin_level(int level)
 TestSuite(disclosure, .init = open_stage, .fini = close_stage, .timeout = 120);
 
 /* ---- looking everywhere ---------------------------------------------------------------------- */
-
-static bool holds(const char *bytes, size_t count, const char *secret)
-{
-    return memmem(bytes, count, secret, strlen(secret)) != NULL;
-}
-
-static bool file_holds(const char *path, const char *secret)
-{
-    static char bytes[1 << 16];
-    size_t kept = 0;
-    bool is_found = false;
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    for (size_t got; !is_found && (got = fread(bytes + kept, 1, sizeof bytes - kept, file)) > 0;) {
-        is_found = holds(bytes, kept + got, secret);
-        size_t all = kept + got;
-        kept = all < 256 ? all : 256; /* a secret may lie across two pieces */
-        memmove(bytes, bytes + all - kept, kept);
-    }
-    fclose(file);
-    return is_found;
-}
-
-/* How many files of a folder hold it. */
-static unsigned folder_holds(const char *folder_path, const char *secret)
-{
-    unsigned found = 0;
-    DIR *entries = opendir(folder_path);
-    const struct dirent *entry;
-    cr_assert_not_null(entries);
-    while ((entry = readdir(entries)) != NULL) {
-        char path[2 * FOLDER_PATH_BYTES_MAX + 300];
-        snprintf(path, sizeof path, "%s/%s", folder_path, entry->d_name);
-        if (entry->d_type == DT_REG && file_holds(path, secret)) {
-            found++;
-        }
-    }
-    closedir(entries);
-    return found;
-}
 
 /* What a program of ours prints of the job. */
 static struct process ask(const char *const *words)

@@ -6,6 +6,7 @@
 #include "tests/lib/expect.h"
 #include "tests/lib/folder.h"
 
+#include <bus/seal.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,8 @@ static const char *const allowed[] = {
     "bus_admin_attachment_fetch.job",
     "bus_admin_attachment_fetch.arg",
     "bus_admin_attachment_list.job",
+    "bus_admin_attachment_open.job",
+    "bus_admin_attachment_open.arg",
     "bus_access_reload.out_revoked",
 };
 

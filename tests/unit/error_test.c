@@ -49,6 +49,7 @@ static struct error_record record_full(void)
     record.is_cut = 1;
     record.attachments = span_of("\x92\xa3log\x07", 6);
     record.claimed_by = span_text("mallory");
+    record.sealed = span_of("a sealed\0box", 12);
     return record;
 }
 
@@ -88,6 +89,7 @@ static void check_same(const struct error_record *a, const struct error_record *
         cr_assert(span_equal(a->more_blames[i], b->more_blames[i]));
     cr_assert(span_equal(a->attachments, b->attachments));
     cr_assert(span_equal(a->claimed_by, b->claimed_by));
+    cr_assert(span_equal(a->sealed, b->sealed));
 }
 
 Test(error, comes_back_with_every_field)
@@ -479,13 +481,14 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
         cr_assert_eq(got[0].exit_code, fields > 18 ? 0 : -1, "%u fields", fields);
     }
     foreign_begin(2);
-    msgpack_pack_array(&packer, FIELDS + 6);
+    msgpack_pack_array(&packer, FIELDS + 7);
     foreign_fields(FIELDS);
     msgpack_pack_array(&packer, 1);
     msgpack_pack_int(&packer, 1);
     msgpack_pack_array(&packer, 0);
     msgpack_pack_array(&packer, 0);
     msgpack_pack_str_with_body(&packer, "eve", 3);
+    msgpack_pack_bin_with_body(&packer, "box", 3);
     msgpack_pack_map(&packer, 1); /* two fields that nobody knows */
     msgpack_pack_nil(&packer);
     msgpack_pack_double(&packer, 1.5);
@@ -495,6 +498,7 @@ Test(error, lacks_fields_of_an_older_version_and_skips_those_of_a_newer)
     cr_assert_eq(count, 2);
     cr_assert_eq(got[0].causes[0], 1);
     cr_assert(span_equal(got[0].claimed_by, span_text("eve")));
+    cr_assert(span_equal(got[0].sealed, span_text("box")));
     msgpack_sbuffer_destroy(&foreign);
 }
 

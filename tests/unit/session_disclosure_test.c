@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* session_disclosure_test.c -- where a party runs, and where it is, are said when it is known
  * whether its job lets that be seen, and not before. */
+#include "libbus/session/session_disclosure.h"
 #include "tests/unit/session_driver.h"
 
 static struct driver d;

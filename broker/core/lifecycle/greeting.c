@@ -18,6 +18,7 @@
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/account.h"
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -117,6 +118,8 @@ static void welcome(struct core *core, struct session *session, const struct msg
                                                     : 0;
     msg->durability = core->options.durability;
     msg->disclosure = session->job != NULL ? session->job->spec.disclosure : 0;
+    if (session->party != NULL)
+        msg->auditor = auditor_of(session->job);
     msg->is_created = session->job != NULL && session->job->state != JOB_FREE;
     msg->is_continued = session->job != NULL && session->job->is_continued;
     msg->rest_ns = msg->is_continued ? session->job->rest_ns : 0;
@@ -141,6 +144,8 @@ static const char *hello_complaint(const struct msg_hello *hello)
         return "the heartbeat is shorter than 10 ms";
     if (hello->lost_after_ms < 3 * hello->heartbeat_ms)
         return "lost_after_ms is less than three heartbeats";
+    if (hello->auditor.bytes != 0 && hello->auditor.bytes != KEY_BYTES)
+        return "the auditor is not a public key";
     return NULL;
 }
 
@@ -262,6 +267,8 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         return;
     }
     const char *refusal = run_is_free_again(core, job) ? NULL : job_refusal(job, party, &type);
+    if (refusal == NULL)
+        refusal = auditor_refusal(core, job, hello, &type);
     if (refusal != NULL) {
         refuse(core, conn, CODE_EDENIED, type, refusal);
         return;
@@ -333,6 +340,12 @@ static void speak(struct core *core, conn_id conn, const struct msg_hello *hello
     }
     if (party->session != NULL) {
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
+        return;
+    }
+    const char *type;
+    const char *refusal = auditor_refusal(core, party->job, hello, &type);
+    if (refusal != NULL) {
+        refuse(core, conn, CODE_EDENIED, type, refusal);
         return;
     }
     if (!may_connect(core, conn, NULL))

@@ -17,6 +17,7 @@
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -579,17 +580,20 @@ static uint32_t number_within(uint64_t number)
 
 static struct job_spec spec_of(const struct msg_job_create *msg)
 {
-    return (struct job_spec){.min = number_within(msg->min),
-                             .max = number_within(msg->max),
-                             .join_window_ms = msg->join_window_ms,
-                             .join_timeout_ms = msg->join_timeout_ms,
-                             .settle_ms = msg->settle_ms,
-                             .max_restarts = number_within(msg->max_restarts),
-                             .deadline_ms = msg->deadline_ms,
-                             .pending = (uint8_t)msg->pending,
-                             .strategy = (uint8_t)msg->strategy,
-                             .disclosure = (uint8_t)msg->disclosure,
-                             .deadlock = (uint8_t)msg->deadlock};
+    struct job_spec spec = {.min = number_within(msg->min),
+                            .max = number_within(msg->max),
+                            .join_window_ms = msg->join_window_ms,
+                            .join_timeout_ms = msg->join_timeout_ms,
+                            .settle_ms = msg->settle_ms,
+                            .max_restarts = number_within(msg->max_restarts),
+                            .deadline_ms = msg->deadline_ms,
+                            .pending = (uint8_t)msg->pending,
+                            .strategy = (uint8_t)msg->strategy,
+                            .disclosure = (uint8_t)msg->disclosure,
+                            .deadlock = (uint8_t)msg->deadlock};
+    if (msg->auditor.bytes == KEY_BYTES)
+        memcpy(spec.auditor, msg->auditor.data, KEY_BYTES);
+    return spec;
 }
 
 static const char *job_create_complaint(const struct msg_job_create *msg,
@@ -599,6 +603,8 @@ static const char *job_create_complaint(const struct msg_job_create *msg,
         return "the job's name is not well formed";
     if (msg->strategy >= VERDICT_STRATEGY_COUNT)
         return "there is no such strategy";
+    if (msg->auditor.bytes > 0 && !job_spec_has_auditor(spec))
+        return "the auditor is not a public key";
     return job_spec_complaint(spec);
 }
 
@@ -769,7 +775,8 @@ void job_show(struct core *core, struct session *session, const struct msg_job_s
                                .world_size = job->roster.place_count,
                                .error = failure_span(job->failure),
                                .disclosure = spec->disclosure,
-                               .deadlock = spec->deadlock};
+                               .deadlock = spec->deadlock,
+                               .auditor = auditor_of(job)};
 }
 
 static void cancel(struct core *core, struct job *job, struct span why)

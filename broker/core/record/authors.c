@@ -7,6 +7,7 @@
  * is there once. */
 #include "broker/core/record/authors.h"
 
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
@@ -221,7 +222,7 @@ static void join_told(struct joining *joining, uint32_t index, struct error_reco
     const struct party *party = joining->author->party;
     uint64_t incarnation = joining->author->incarnation;
     bool is_own = told->id.bytes == 0 || read_own(joining->author, told->id, &incarnation);
-    disclosure_apply((enum disclosure)party->job->spec.disclosure, told);
+    disclosure_apply(auditor_disclosure(party->job), told);
     if (is_own) {
         put_author(joining->author, incarnation, told);
     } else {

@@ -14,11 +14,13 @@
 #include "broker/core/record/courier.h"
 
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/text.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
 #include "libbus/base/pattern.h"
 #include "libbus/wire/disclosure.h"
+#include "libbus/wire/sealed.h"
 
 #include <string.h>
 
@@ -136,7 +138,7 @@ static struct attachment *accept_bringing(struct core *core, struct session *ses
         refuse_bringing(core, session, CODE_EINVAL);
         return NULL;
     }
-    if (job->spec.disclosure >= DISCLOSURE_MESSAGE) {
+    if (auditor_disclosure(job) >= DISCLOSURE_MESSAGE && !sealed_name_is_valid(msg->name)) {
         refuse_bringing(core, session, CODE_EDENIED); /* nobody may see what is attached */
         return NULL;
     }

@@ -8,6 +8,7 @@
 #include "broker/core/record/failure.h"
 
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/authors.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
@@ -264,7 +265,7 @@ static struct failure *take(struct core *core, const struct author *author, uint
 {
     size_t bytes;
     struct error_record *head = &core->scratch[0];
-    disclosure_apply((enum disclosure)author->party->job->spec.disclosure, head);
+    disclosure_apply(auditor_disclosure(author->party->job), head);
     authors_sign(author, head);
     if (head->occurred_ns == 0)
         head->occurred_ns = core->now_ns;

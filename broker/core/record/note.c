@@ -9,6 +9,7 @@
 #include "broker/core/record/note.h"
 
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/auditor.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -77,7 +78,7 @@ void note_job_created(struct core *core, const struct job *job)
              .max_restarts = spec->max_restarts, .deadline_ms = spec->deadline_ms,
              .pending = spec->pending, .strategy = spec->strategy, .disclosure = spec->disclosure,
              .due_wall_ns = job->due_wall_ns, .first_attempt = job->first_attempt,
-             .deadlock = spec->deadlock);
+             .deadlock = spec->deadlock, .auditor = auditor_of(job));
 }
 
 void note_job_moved(struct core *core, const struct job *job)

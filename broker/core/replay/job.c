@@ -12,6 +12,8 @@
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/roster.h"
 
+#include <string.h>
+
 const char *replay_job_begun(struct core *core, const struct fact_job_begun *fact)
 {
     uint32_t known;
@@ -40,19 +42,20 @@ const char *replay_job_created(struct core *core, struct job *job,
 {
     if (job->state != JOB_FREE && !job_is_final(job->state))
         return WRONG_NO_ORDER;
-    job_begin(core, job,
-              &(struct job_spec){.min = (uint32_t)fact->min,
-                                 .max = (uint32_t)fact->max,
-                                 .join_window_ms = (int64_t)fact->join_window_ms,
-                                 .join_timeout_ms = fact->join_timeout_ms,
-                                 .settle_ms = (int64_t)fact->settle_ms,
-                                 .max_restarts = (uint32_t)fact->max_restarts,
-                                 .deadline_ms = fact->deadline_ms,
-                                 .pending = (uint8_t)fact->pending,
-                                 .strategy = (uint8_t)fact->strategy,
-                                 .disclosure = (uint8_t)fact->disclosure,
-                                 .deadlock = (uint8_t)fact->deadlock},
-              fact->due_wall_ns);
+    struct job_spec spec = {.min = (uint32_t)fact->min,
+                            .max = (uint32_t)fact->max,
+                            .join_window_ms = (int64_t)fact->join_window_ms,
+                            .join_timeout_ms = fact->join_timeout_ms,
+                            .settle_ms = (int64_t)fact->settle_ms,
+                            .max_restarts = (uint32_t)fact->max_restarts,
+                            .deadline_ms = fact->deadline_ms,
+                            .pending = (uint8_t)fact->pending,
+                            .strategy = (uint8_t)fact->strategy,
+                            .disclosure = (uint8_t)fact->disclosure,
+                            .deadlock = (uint8_t)fact->deadlock};
+    if (fact->auditor.bytes == KEY_BYTES)
+        memcpy(spec.auditor, fact->auditor.data, KEY_BYTES);
+    job_begin(core, job, &spec, fact->due_wall_ns);
     job->first_attempt = (uint32_t)fact->first_attempt; /* 0: cancelled, and never created */
     return NULL;
 }

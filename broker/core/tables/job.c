@@ -5,6 +5,7 @@
 #include "libbus/base/limits.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* ---- what was asked for ---------------------------------------------------------------------- */
 
@@ -46,13 +47,20 @@ const char *job_spec_complaint(const struct job_spec *spec)
     return NULL;
 }
 
+bool job_spec_has_auditor(const struct job_spec *spec)
+{
+    static const uint8_t nobody[KEY_BYTES];
+    return memcmp(spec->auditor, nobody, KEY_BYTES) != 0;
+}
+
 bool job_spec_equal(const struct job_spec *a, const struct job_spec *b)
 {
     return a->min == b->min && a->max == b->max && a->join_window_ms == b->join_window_ms &&
            a->join_timeout_ms == b->join_timeout_ms && a->settle_ms == b->settle_ms &&
            a->max_restarts == b->max_restarts && a->deadline_ms == b->deadline_ms &&
            a->pending == b->pending && a->strategy == b->strategy &&
-           a->disclosure == b->disclosure && a->deadlock == b->deadlock;
+           a->disclosure == b->disclosure && a->deadlock == b->deadlock &&
+           memcmp(a->auditor, b->auditor, KEY_BYTES) == 0;
 }
 
 uint32_t job_spec_max(const struct job_spec *spec)

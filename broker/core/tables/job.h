@@ -9,6 +9,8 @@
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
 
+#include "libbus/base/key_text.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,11 +41,13 @@ struct job_spec {
     uint8_t strategy;    /* of its verdict */
     uint8_t disclosure;  /* how much of their errors its parties may let others see; 0: not said */
     uint8_t deadlock;    /* enum job_deadlock */
+    uint8_t auditor[KEY_BYTES]; /* its parties seal their traces to this key; zeros: to nobody */
 };
 /* Of a job that nobody created. */
 void job_spec_init(struct job_spec *spec);
 /* A sentence about what is wrong with the spec of a job to be created, or NULL. */
 const char *job_spec_complaint(const struct job_spec *spec);
+bool job_spec_has_auditor(const struct job_spec *spec);
 bool job_spec_equal(const struct job_spec *a, const struct job_spec *b);
 uint32_t job_spec_max(const struct job_spec *spec); /* never 0 */
 

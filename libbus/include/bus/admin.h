@@ -9,8 +9,7 @@
  * only: later versions append fields.  Their strings are never NULL.  Enums only grow: a value that
  * this version of the library does not know is reported as ..._UNKNOWN.
  *
- * bus/report.h has two more questions: why a job failed, and what an error has attached.  bus/why.h
- * asks who waits for whom. */
+ * bus/report.h asks why a job failed, and for attachments; bus/why.h asks who waits for whom. */
 #ifndef BUS_ADMIN_H
 #define BUS_ADMIN_H
 
@@ -154,6 +153,7 @@ struct bus_job_options {
     int disclosure;          /* 0: each party chooses; or an enum bus_disclosure: no party discloses
                                more of its errors than this */
     int deadlock;            /* enum bus_deadlock */
+    const char *auditor;     /* NULL: none; or a public key ("ebp_..."): see bus/seal.h */
 };
 /* Fills in the defaults. */
 #define bus_job_options_init(o) bus_job_options_init_sized((o), sizeof *(o))
@@ -218,6 +218,7 @@ struct bus_job_info {
     const struct bus_error *error; /* why the job or its last attempt failed; or NULL */
     int disclosure;                /* as in struct bus_job_options */
     int deadlock;                  /* the same */
+    const char *auditor;           /* the same; "": none */
 };
 struct bus_job_member {
     const char *party;
