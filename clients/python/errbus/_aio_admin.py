@@ -142,6 +142,12 @@ class Admin(_Handle[admin.Admin]):
         """As errbus.Admin.attachment()."""
         return await in_executor(lambda: self.sync.attachment(job, error_id, name))
 
+    async def open_attachment(
+        self, job: str, error: errors.RemoteError, name: str, key: str
+    ) -> bytes:
+        """As errbus.Admin.open_attachment()."""
+        return await in_executor(lambda: self.sync.open_attachment(job, error, name, key))
+
 
 class Tap(_Handle[admin.Tap]):
     """As errbus.Tap: `async with errbus.aio.Tap() as tap`, `async for event in tap`.

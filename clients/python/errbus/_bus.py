@@ -733,6 +733,7 @@ def open(
     run_rule: str = "as_found",
     guard: bool = False,
     token: Optional[str] = None,
+    auditor: Optional[str] = None,
 ) -> Bus:
     """Joins a job as a party, and waits up to timeout seconds for the broker.
 
@@ -743,8 +744,9 @@ def open(
     with tracebacks, "message" (the default), "type" or "none".  run, run_rule: which run of the job
     it joins: "as_found", "continue", "follow" or "next".  A party that left well and opens again,
     when nobody else is left, begins the next run: its topics are empty.  With "continue" it reads
-    and writes on.  Raises TimedOut without a broker, Denied
-    for a name that is in use, Protocol for a broker of another version.
+    and writes on.  auditor: the public key to which tracebacks and attachments are sealed, None is
+    $ERRBUS_AUDITOR: see RemoteError.open().  Raises TimedOut without a broker, Denied for a name
+    that is in use, Protocol for a broker of another version.
     """
     keep: List[Any] = []
     options = ffi.new("struct bus_options *")
@@ -770,6 +772,7 @@ def open(
     options.run_rule = _one_of(RUN_RULES, run_rule, "run_rule")
     options.is_guard = 1 if guard else 0
     options.token = _or_null(token, keep)
+    options.auditor = _or_null(auditor, keep)
     server = _or_null(endpoint, keep)
     return Bus(
         interruptible(

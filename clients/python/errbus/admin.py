@@ -2,6 +2,7 @@
 """Operators' calls, and taps: watch and change jobs without taking part in one."""
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from errbus import _wait, errors
@@ -255,7 +256,8 @@ class Admin(_Handle):
     def job_create(self, job: str, **options: Any) -> None:
         """Creates a job.  Options are those of struct bus_job_options, times in seconds without
         _ms: min, max, join_window, join_timeout, settle, max_restarts, deadline, pending,
-        strategy, disclosure, deadlock."""
+        strategy, disclosure, deadlock, auditor (a public key)."""
+        keep: List[Any] = []
         made = ffi.new("struct bus_job_options *")
         lib.shim_job_options_init(made)
         words: Dict[str, Dict[str, int]] = {
@@ -269,6 +271,8 @@ class Admin(_Handle):
                 setattr(made, name + "_ms", _wait.to_ms(value))
             elif name in ("min", "max", "max_restarts"):
                 setattr(made, name, value)
+            elif name == "auditor":
+                made.auditor = _or_null(value, keep)
             else:
                 raise errors.Invalid(f"a job has no option {name}")
         self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
@@ -445,6 +449,17 @@ class Admin(_Handle):
         handle = ffi.new_handle(pieces)
         words = (job.encode(), error_id.encode(), name.encode(), self._timeout_ms)
         self._ask(lib.bus_admin_attachment_fetch, *words, lib.errbus_take_bytes, handle)
+        return b"".join(pieces)
+
+    def open_attachment(self, job: str, error: errors.RemoteError, name: str, key: str) -> bytes:
+        """One attachment that was sealed to the key in this file.  error: the sealed one, or what
+        its open() gave; name: as the latter has it."""
+        if error._handle is None:
+            raise errors.Invalid("an error that was pickled has nothing sealed")
+        pieces: List[bytes] = []
+        handle = ffi.new_handle(pieces)
+        words = (job.encode(), error._handle, name.encode(), os.fsencode(key), self._timeout_ms)
+        self._ask(lib.bus_admin_attachment_open, *words, lib.errbus_take_bytes, handle)
         return b"".join(pieces)
 
 

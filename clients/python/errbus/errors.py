@@ -7,6 +7,7 @@ up, its argument is wrong, this party is over.
 """
 from __future__ import annotations
 
+import os
 import traceback
 from typing import Any, Dict, List, Optional, Tuple, Type
 
@@ -129,6 +130,7 @@ class RemoteError(Error):
     remote_traceback: str  # or the stack trace of whatever language its party speaks
     is_system: bool  # the system is the origin, not the user's code
     attachments: Tuple[str, ...]  # names; errbus.Admin.attachment() fetches them
+    auditor: str  # the public key to which the traceback is sealed; "": nothing is
     causes: Tuple["RemoteError", ...]
     root: "RemoteError"
 
@@ -178,6 +180,20 @@ class RemoteError(Error):
         text = ffi.new("char[]", size)
         lib.bus_error_describe(handle, text, size)
         return _text(text)
+
+    def open(self, key: str) -> "RemoteError":
+        """The same error with its traceback, the names of its attachments, and what was hidden of
+        type and message, where they are sealed to the key in this file.  Its causes are opened as
+        far as the key opens them.  Raises Denied for another key or a file that cannot be read,
+        Protocol if what is sealed is cut, Invalid if nothing is sealed."""
+        if self._handle is None:
+            raise Invalid("an error that was pickled has nothing sealed: open it before")
+        out = ffi.new("struct bus_error **")
+        reterr = ffi.new("struct bus_error **")
+        code = lib.bus_error_open(self._handle, os.fsencode(key), out, reterr)
+        if code != lib.BUS_OK:
+            raise_code(code, reterr)
+        return from_handle(own(out[0]))
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _unpickle, (_plain(self),)
@@ -352,6 +368,7 @@ def _fields_of(error: Any) -> Dict[str, Any]:
         "remote_traceback": _text(lib.bus_error_stacktrace(error)),
         "is_system": lib.bus_error_is_system(error) == 1,
         "attachments": tuple(attachments),
+        "auditor": _text(lib.bus_error_auditor(error)),
     }
 
 
