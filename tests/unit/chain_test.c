@@ -216,3 +216,115 @@ Test(chain, holds_whatever_the_graph)
         select_and_check(count, draw_below(&random, LIMIT_ERROR_BYTES));
     }
 }
+
+/* ---- two hops -------------------------------------------------------------------------------- */
+
+enum { LENGTH = 150 };
+
+/* A party's error, as it stands in what it was sent: texts are borrowed from the bytes. */
+struct hop {
+    uint8_t bytes[LIMIT_ERROR_BYTES];
+    struct error_record got[LIMIT_ERROR_RECORDS];
+    uint32_t count;
+};
+static struct hop first;
+static struct hop second;
+
+static void send_over(struct hop *over, uint32_t count, size_t room)
+{
+    size_t bytes = 0;
+    cr_assert_eq(error_encode(records, count, over->bytes, room, &bytes), WIRE_OK);
+    cr_assert_eq(
+        error_decode(span_of(over->bytes, bytes), over->got, LIMIT_ERROR_RECORDS, &over->count),
+        WIRE_OK);
+}
+
+/* The next party fails of what it got.  Returns how many records its error has. */
+static uint32_t fail_of(const struct hop *got)
+{
+    clear(1);
+    records[0].code = -1;
+    cause_add(0, 1);
+    for (uint32_t i = 0; i < got->count; i++) {
+        records[i + 1] = got->got[i];
+        for (uint32_t k = 0; k < records[i + 1].cause_count; k++)
+            records[i + 1].causes[k] += 1;
+    }
+    return got->count + 1;
+}
+
+/* The records of one row, from the head to the root: each was there before, in this order, and all
+ * that are missing are counted between those that lost them. */
+static void check_row(const struct hop *got)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < got->count; i++) {
+        cr_assert(i == 0 || got->got[i].code > got->got[i - 1].code);
+        cr_assert_eq(got->got[i].cause_count, i + 1 < got->count);
+        cr_assert(i + 1 == got->count || got->got[i].causes[0] == i + 1);
+        if (i + 1 < got->count)
+            cr_assert_eq((uint64_t)(got->got[i + 1].code - got->got[i].code - 1),
+                         got->got[i].left_out, "behind %d", (int)got->got[i].code);
+        all += 1 + got->got[i].left_out;
+    }
+    cr_assert_eq(got->got[got->count - 1].code, LENGTH - 1, "the root stays");
+    cr_assert_eq(all, LENGTH + 1, "each is there or counted");
+}
+
+static void make_row(void)
+{
+    clear(LENGTH);
+    for (uint32_t i = 0; i < LENGTH; i++) {
+        records[i].code = i;
+        if (i + 1 < LENGTH)
+            cause_add(i, i + 1);
+    }
+}
+
+/* Whichever of the two hops has less room. */
+Test(chain, is_whole_in_its_count_when_two_hops_cut_it_differently)
+{
+    static const size_t rooms[] = {300, 1000, 1001, 2000, 3000, LIMIT_ERROR_BYTES};
+    enum { ROOMS = sizeof rooms / sizeof rooms[0] };
+    for (size_t i = 0; i < ROOMS; i++) {
+        for (size_t k = 0; k < ROOMS; k++) {
+            make_row();
+            send_over(&first, LENGTH, rooms[i]);
+            cr_assert_lt(first.count, LENGTH);
+            send_over(&second, fail_of(&first), rooms[k]);
+            check_row(&second);
+        }
+    }
+}
+
+/* Two parties were sent the same error, cut differently; a third fails of both.  The root that they
+ * have in common is at the end of each of them. */
+Test(chain, joins_what_two_hops_cut_differently)
+{
+    make_row();
+    send_over(&first, LENGTH, 1000);
+    make_row();
+    send_over(&second, LENGTH, 2000);
+    cr_assert_neq(first.count, second.count);
+    uint32_t count = fail_of(&first);
+    cause_add(0, count);
+    for (uint32_t i = 0; i < second.count; i++) {
+        records[count + i] = second.got[i];
+        for (uint32_t k = 0; k < records[count + i].cause_count; k++)
+            records[count + i].causes[k] += count;
+    }
+    static struct hop third;
+    send_over(&third, count + second.count, 1500);
+    cr_assert_gt(third.count, first.count, "the gap of the first one is there");
+    cr_assert_lt(third.count, count + second.count, "and there is another");
+    cr_assert_eq(third.got[0].cause_count, 2);
+    uint64_t all = 0;
+    uint32_t roots = 0;
+    for (uint32_t i = 0; i < third.count; i++) {
+        all += 1 + third.got[i].left_out;
+        roots += third.got[i].cause_count == 0;
+        cr_assert(third.got[i].cause_count > 0 || third.got[i].code == LENGTH - 1);
+    }
+    cr_assert_eq(roots, 2);
+    cr_assert_eq(all, 2 * LENGTH + 1);
+}
