@@ -577,7 +577,7 @@ static bool is_by_lot(enum swarm_act what)
 {
     return what == SWARM_CANCEL || what == SWARM_SPEAK || what == SWARM_HARM ||
            what == SWARM_START || what == SWARM_CRASH || what == SWARM_COMPACT ||
-           what == SWARM_NIGHT;
+           what == SWARM_NIGHT || what == SWARM_ACCESS;
 }
 
 static void record(struct swarm *swarm, const struct script_moment *moment)
@@ -618,6 +618,10 @@ static void act(struct swarm *swarm, enum swarm_act what, uint32_t who, uint64_t
     case SWARM_COMPACT: world_compact(world); break;
     case SWARM_CANCEL: on_cancel(swarm); break;
     case SWARM_NIGHT: swarm_night(swarm); break;
+    case SWARM_ACCESS:
+        if (swarm->phase == SWARM_ACTIVE)
+            swarm_change_access(swarm, false);
+        break;
     case SWARM_SCRIPTED: break; /* it was looked up by now */
     }
 }
@@ -823,6 +827,7 @@ static void quiet(struct swarm *swarm)
     begin_phase(swarm, SCRIPT_QUIET);
     swarm->phase = SWARM_CALM;
     world_line(stage->world, "faults stop");
+    swarm_change_access(swarm, true);
     world_calm(stage->world, 5 * WORLD_MS);
     world_relieve_broker(stage->world);
     for (uint32_t who = 0; who < stage->app_count; who++) {
@@ -1009,6 +1014,8 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     if (seed % 8 == 5) /* so that several large values follow each other */
         swarm->climate.bulk_max = BULK_MANY;
     ease(swarm, &options);
+    if (!how->is_plain)
+        swarm_begin_access(swarm, seed, &options.core);
     stage_begin(&swarm->stage, &options, job_names, swarm->climate.job_count);
     swarm->job_bytes_max = options.core.job_bytes_max;
     swarm->dice = world_dice(swarm->stage.world);
@@ -1103,6 +1110,7 @@ static void run_phases(struct swarm *swarm, uint64_t seed)
         create_job(swarm, seed);
     if (has_nights)
         plan_nights(swarm, seed);
+    swarm_plan_access(swarm);
     people(swarm);
     follow_script(swarm);
     world_run(world, swarm->climate.active_ns);
@@ -1134,5 +1142,6 @@ void swarm_run(uint64_t seed, const struct swarm_options *options, struct swarm_
     (void)snprintf(out_report->violation, sizeof out_report->violation, "%s",
                    violation != NULL ? violation : ""); /* as long as its source */
     stage_free(&swarm->stage);
+    swarm_end_access(swarm);
     free(swarm);
 }

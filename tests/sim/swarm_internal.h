@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SWARM_PARTIES = 6, SWARM_TOPICS = 3 };
+enum { SWARM_PARTIES = 6, SWARM_TOPICS = 3, SWARM_TABLES = 12 };
 
 enum swarm_phase { SWARM_ACTIVE, SWARM_CALM };
 
@@ -26,6 +26,7 @@ enum swarm_act {
     SWARM_COMPACT,
     SWARM_CANCEL,   /* the first job, by somebody from outside */
     SWARM_NIGHT,    /* most parties of the first job end, and come again */
+    SWARM_ACCESS,   /* another access table comes into force */
     SWARM_SCRIPTED, /* value: the moment of the script */
 };
 
@@ -49,6 +50,10 @@ struct swarm {
     int64_t in_vain_ns; /* when parties began to wait for those that never join */
     bool is_completing[WORLD_HOSTS];
     bool is_burying[WORLD_HOSTS];
+    struct memory access_memory;
+    struct access *tables[SWARM_TABLES]; /* that were in force; of the last one the core reads */
+    uint32_t table_count;                /* 0: everybody may do everything */
+    struct dice access_dice;
     struct swarm_report report;
 };
 
@@ -68,6 +73,14 @@ void swarm_plan_nights(struct swarm *swarm, struct dice *dice);
 void swarm_night(struct swarm *swarm);
 /* That party is over.  If the run that it chose was refused, it comes again without a choice. */
 void swarm_give_up_run(struct swarm *swarm, uint32_t who);
+
+/* swarm_access.c */
+/* In some seeds there is an access table from the beginning; the first one lets all in. */
+void swarm_begin_access(struct swarm *swarm, uint64_t seed, struct core_options *options);
+void swarm_plan_access(struct swarm *swarm);
+/* Another table, which leaves some out, or none. */
+void swarm_change_access(struct swarm *swarm, bool lets_all_in);
+void swarm_end_access(struct swarm *swarm);
 
 /* swarm_work.c */
 void swarm_make_groups(struct swarm *swarm);

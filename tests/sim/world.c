@@ -9,6 +9,7 @@
 #include "libbus/base/must.h"
 #include "tests/lib/fnv.h"
 #include "tests/lib/scarce.h"
+#include "tests/sim/access_check.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/around.h"
 #include "tests/sim/coverage.h"
@@ -246,6 +247,30 @@ static void trace_part(struct world *world, conn_id id, enum way way, struct spa
     fprintf(world->options.trace, "  %10.3f %s %s%u %s %s %s\n", (double)world->now_ns / 1e6,
             host_name(world, conn->host), conn->channel == CHANNEL_DATA ? "d" : "c", (unsigned)id,
             way == WAY_UP ? "->" : "<-", what, text);
+}
+
+/* Whose connection it is: each party has the name of its principal, and who follows is "ops". */
+static uint32_t principal_of(const struct world *world, conn_id id)
+{
+    const struct access *access = world->options.core.access;
+    uint32_t host = world->conns[id - 1]->host;
+    if (access == NULL || host == HOST_OUTSIDE)
+        return 0;
+    return access_find(
+        access, span_text(host < WORLD_HOSTS ? world->hosts[host].options.party : WORLD_OPERATOR));
+}
+
+/* A party without access gets no frame, from the step on in which it lost it. */
+static void check_may_read(struct world *world, conn_id id)
+{
+    const struct access *access = world->options.core.access;
+    uint32_t host = world->conns[id - 1]->host;
+    if (access == NULL || host >= WORLD_HOSTS)
+        return;
+    const struct host_options *options = &world->hosts[host].options;
+    if (access_may_be(access, principal_of(world, id), span_text(options->job),
+                      span_text(options->party)) == 0)
+        world_violate(world, "%s is sent frames, and has no access", options->party);
 }
 
 static void look_at(struct world *world, bool is_from_broker, struct span bytes)
@@ -560,8 +585,11 @@ static void broker_out(struct world *world)
         switch (out.kind) {
         case CORE_PORT_NOTHING:
         case CORE_PORT_RELOAD: break; /* nobody asks for it here */
-        case CORE_PORT_CONTROL:
-        case CORE_PORT_DATA: broker_say(world, &out); break;
+        case CORE_PORT_DATA:
+            check_may_read(world, out.conn);
+            broker_say(world, &out);
+            break;
+        case CORE_PORT_CONTROL: broker_say(world, &out); break;
         case CORE_PORT_FACT: broker_fact(world, &out); break;
         case CORE_PORT_DROP:
             world->conns[out.conn - 1]->is_forgotten = true;
@@ -713,6 +741,7 @@ static void broker_in(struct world *world, conn_id id, struct part *part)
         agenda_put(&world->agenda, world->now_ns + dice_between(&world->dice, 0, 20 * WORLD_MS),
                    MOMENT_CLOSED_CLIENT, id, 0);
     } else if (!conn->is_forgotten && !conn->is_closed) {
+        core_port_speaker(world->port, principal_of(world, id));
         if (conn->channel == CHANNEL_CONTROL && !put_off(world, conn, buffer_span(part->bytes)))
             core_port_control_in(world->port, core_port_now(world), id, buffer_span(part->bytes));
         else if (conn->channel == CHANNEL_DATA && !park(world, id, part))
@@ -1218,6 +1247,7 @@ static void tap_say(struct world *world, uint32_t tap, const struct msg *msg)
     enum wire_err err = msg_encode(msg, control_part, sizeof control_part, &bytes);
     must(err == WIRE_OK);
     coverage_part(msg->type);
+    core_port_speaker(world->port, principal_of(world, world->taps[tap].conn));
     core_port_control_in(world->port, core_port_now(world), world->taps[tap].conn,
                          span_of(control_part, bytes));
     broker_settle(world);
@@ -1270,6 +1300,7 @@ static void tap_send(struct world *world, uint32_t tap, const struct msg *msg)
     struct buffer *part = buffer_copy(span_of(control_part, bytes));
     must(part != NULL);
     coverage_part(msg->type);
+    core_port_speaker(world->port, principal_of(world, world->taps[tap].data));
     core_port_data_in(world->port, core_port_now(world), world->taps[tap].data, &part);
     broker_settle(world);
 }
@@ -1370,6 +1401,18 @@ static void core_port_start(struct world *world)
 void world_close(struct world *world)
 {
     core_port_leave(world);
+}
+
+void world_use_access(struct world *world, const struct access *access)
+{
+    world->options.core.access = access;
+    if (world->port == NULL)
+        return;
+    core_port_access(world->port, core_port_now(world), access);
+    const char *rest = access_check(core_port_core(world->port), access);
+    if (rest != NULL)
+        world_violate(world, "a party whose access was withdrawn %s", rest);
+    broker_settle(world);
 }
 
 void world_replace_broker(struct world *world)

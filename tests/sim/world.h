@@ -183,6 +183,11 @@ void world_rival_broker(struct world *world);
 void world_relieve_broker(struct world *world);
 /* Its journal becomes a snapshot of what is. */
 void world_compact(struct world *world);
+/* Another access table comes into force, borrowed for the rest of the run; the first one was in
+ * core_options.  A party has the name of its principal.  Who follows the control topic is
+ * WORLD_OPERATOR. */
+#define WORLD_OPERATOR "ops"
+void world_use_access(struct world *world, const struct access *access);
 /* Another broker takes its place, which knows nothing. */
 void world_replace_broker(struct world *world);
 
