@@ -181,18 +181,20 @@ static bool is_said_to_reader(const struct bus_error *error)
 }
 
 /* What stands in parentheses at the end: the kind unless it came first, and the id.  An error that
- * is of no party has an id too, but it helps nobody. */
+ * is of no party, or of one that was not let in, has an id too.  No history has that error, so the
+ * id helps nobody. */
 static void put_marks(struct writer *writer, const struct bus_error *error, bool has_kind)
 {
     const char *id = bus_error_id(error);
-    bool has_id = *id != '\0' && *bus_error_party(error) != '\0';
+    bool has_id =
+        *id != '\0' && *bus_error_party(error) != '\0' && bus_error_incarnation(error) != 0;
     if (!has_kind && !has_id)
         return;
     put(writer, " (");
     if (has_kind)
         put_kind(writer, error);
     put(writer, has_kind && has_id ? ", " : "");
-    put_name(writer, bus_error_id(error));
+    put_name(writer, has_id ? id : "");
     put(writer, ")");
 }
 

@@ -223,6 +223,7 @@ Test(error_wire, says_who_claims_what)
         error_record_init(&records[i]);
         records[i].id = span_text(i == 0 ? "train/bob/1/1" : "train/carol/1/1");
         records[i].party = span_text(i == 0 ? "bob" : "carol");
+        records[i].incarnation = 1;
         records[i].type = span_text("app.x");
     }
     records[0].causes[records[0].cause_count++] = 1;
