@@ -212,16 +212,22 @@ static bool print_text(const struct bus_report *report)
 
 /* ---- without a verdict ------------------------------------------------------------------------*/
 
+static size_t count_parties(const struct bus_status *status, enum bus_state state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < bus_status_count(status); i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        count += row->kind == BUS_STATUS_PARTY && row->state == state;
+    }
+    return count;
+}
+
 /* Prints "2 completed, 1 left", in the order of the states' numbers. */
 static void print_parties(const struct bus_status *status)
 {
     const char *before = "";
     for (enum bus_state state = BUS_STATE_UNKNOWN; state <= BUS_STATE_KEPT; state++) {
-        size_t count = 0;
-        for (size_t i = 0; i < bus_status_count(status); i++) {
-            const struct bus_status_row *row = bus_status_at(status, i);
-            count += row->kind == BUS_STATUS_PARTY && row->state == state;
-        }
+        size_t count = count_parties(status, state);
         if (count > 0) {
             printf("%s%zu %s", before, count, bus_state_name(state));
             before = ", ";
@@ -230,14 +236,23 @@ static void print_parties(const struct bus_status *status)
     fputs(before[0] == '\0' ? "nobody has joined it yet" : "", stdout);
 }
 
+/* "Ended well" is said where all parties did; else the line says where their errors are. */
 static void print_outlook(const struct verdict *verdict)
 {
     bool goes_on = bus_report_summary(verdict->report)->outlook == BUS_OUTLOOK_GOES_ON;
+    bool all_did = count_parties(verdict->status, BUS_STATE_FAILED) == 0 &&
+                   count_parties(verdict->status, BUS_STATE_LOST) == 0;
     printf("no verdict: job ");
     cli_print_text(stdout, verdict->job, "");
-    printf(goes_on ? " goes on (" : " ended well (");
+    fputs(goes_on ? " goes on (" : all_did ? " ended well (" : " ended (", stdout);
     print_parties(verdict->status);
-    printf(")\n");
+    printf(")");
+    if (!goes_on && !all_did) {
+        printf("; errbus errors -j ");
+        cli_print_text(stdout, verdict->job, "");
+        printf(" says what went wrong");
+    }
+    printf("\n");
 }
 
 /* The name of the job, and the states of its parties. */

@@ -810,6 +810,25 @@ Test(verdict, that_is_none_says_whether_the_job_goes_on_ended_or_is_not_known)
     expect_outlook("default", "--json", 0, "{\"state\":\"ended\",", "");
 }
 
+/* Her loss was the verdict until carol joined.  The job ended without one, but not well for all. */
+Test(verdict, that_is_over_leaves_a_word_of_who_was_lost)
+{
+    struct party alice;
+    struct bus_tap *watch = must_tap(NULL, BUS_TAP_NOW);
+    party_start(&alice, "alice", quick);
+    process_signal(&alice.process, SIGKILL);
+    (void)expect_event(watch, "verdict.final", "alice");
+    struct bus *carol = must_open("carol");
+    expect_outlook("default", NULL, 8, "no verdict: job default goes on (1 running, 1 lost)\n", "");
+    expect_code(bus_close(&carol, SOON_MS), BUS_OK);
+    expect_outlook("default", NULL, 0,
+                   "no verdict: job default ended (1 lost, 1 left); "
+                   "errbus errors -j default says what went wrong\n",
+                   "");
+    bus_tap_close(&watch);
+    party_fini(&alice);
+}
+
 /* It waits as long as the job goes on, and sees that it ends without a verdict. */
 Test(verdict, that_is_awaited_ends_with_a_job_that_ends_well)
 {
