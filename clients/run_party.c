@@ -22,8 +22,31 @@ enum bus_err run_party_open(struct run_member *member, struct bus_error **reterr
     return bus_open(cli->server, &options, cli_open_ms(cli), &member->bus, reterr);
 }
 
+/* Says why the party is over, but not by our word, and returns the exit code. */
+static int tell_stopped(struct run *run, struct run_member *member, const struct bus_error *error)
+{
+    char who[BUS_NAME_BYTES_MAX + 64];
+    int code = run_job_code(run, error);
+    member->is_unneeded = code == CLI_OK;
+    run->is_overtaken |= !run->is_created && strcmp(bus_error_type(error), TYPE_RUN_OVER) == 0;
+    (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
+    run_note_error(run, who, error);
+    return code;
+}
+
+/* Another party failed the job when this one had joined, and bus_open() had not returned. */
+static bool is_stopped_early(const struct run_member *member)
+{
+    return member->open_err == BUS_EFENCED && member->open_error != NULL &&
+           strcmp(bus_error_kind(member->open_error), "rejected") != 0;
+}
+
 int run_party_not_open(struct run *run, struct run_member *member)
 {
+    if (is_stopped_early(member)) {
+        int result = tell_stopped(run, member, member->open_error);
+        return member->is_unneeded ? RUN_UNNEEDED : result;
+    }
     bool is_unneeded = run_job_code(run, member->open_error) == CLI_OK;
     enum bus_err err = member->open_err == BUS_ETIMEDOUT ? BUS_ELOST : member->open_err;
     int code = cli_report(&run->cli, err, &member->open_error);
@@ -147,12 +170,7 @@ int run_party_over(struct run *run, struct run_member *member)
     if (error == NULL) {
         return CLI_DENIED;
     }
-    char who[BUS_NAME_BYTES_MAX + 64];
-    int code = run_job_code(run, error);
-    member->is_unneeded = code == CLI_OK;
-    run->is_overtaken |= !run->is_created && strcmp(bus_error_type(error), TYPE_RUN_OVER) == 0;
-    (void)snprintf(who, sizeof who, "%s: %s is stopped", run->cli.program, member->party);
-    run_note_error(run, who, error);
+    int code = tell_stopped(run, member, error);
     bus_error_unref(&error);
     /* Without a wait: the verdict is not final yet. */
     return fail_by_file(run, member) ? CLI_FAILED : code;
