@@ -248,6 +248,11 @@ Test(core_notice, is_told_again_on_another_connection)
     forget();
     reconnect(BOB);
     cr_expect_eq(count_said("notice"), 0, "nobody waits any more: %s", said);
+    await_slot(BOB, 2, "alise/b", 0); /* but now, and this connection was not told */
+    cr_expect_eq(count_said("2 < notice about alise (notice of bob)\n"), 1, "%s", said);
+    await_slot(BOB, 3, "alise/c", 0);
+    cr_expect_eq(count_said("notice about"), 1, "%s", said);
+    cr_expect_eq(count_said("never_joined"), 0, "%s", said);
 }
 
 Test(core_notice, is_told_when_the_connection_is_back)

@@ -102,7 +102,8 @@ struct notice {
     enum notice_kind kind;
     struct span about;     /* owned */
     int64_t since_ns;      /* core_clock() */
-    struct failure *error; /* a reference: what was told; NULL: its time is not over */
+    struct failure *error; /* a reference: what is told; NULL: its time is not over */
+    bool is_said;          /* on the connection of today; by a guard's connection it is not */
 };
 
 struct session {

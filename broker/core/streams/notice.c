@@ -84,12 +84,13 @@ static void arm(struct core *core, struct session *session)
                    core_clock(core) + LIMIT_NOTICE_MS * MS_NS);
 }
 
-static bool is_known(const struct session *session, struct span name)
+/* NULL: there is none about this. */
+static struct notice *find(const struct session *session, struct span name)
 {
     LIST_EACH(link, &session->notices)
         if (span_equal(LIST_OWNER(link, struct notice, link)->about, name))
-            return true;
-    return false;
+            return LIST_OWNER(link, struct notice, link);
+    return NULL;
 }
 
 static void drop(struct core *core, struct session *session, struct notice *item)
@@ -114,7 +115,7 @@ void notice_free_unused(struct core *core)
 static struct notice *add_notice(struct core *core, struct session *session, enum notice_kind kind,
                                  struct span about)
 {
-    if (session->notice_count == LIMIT_NOTICES || is_known(session, about))
+    if (session->notice_count == LIMIT_NOTICES || find(session, about) != NULL)
         return NULL;
     struct notice *item = memory_take(core->memory, sizeof *item);
     if (item == NULL) {
@@ -132,12 +133,33 @@ static struct notice *add_notice(struct core *core, struct session *session, enu
     return NULL;
 }
 
+/* false: there is no connection; it is told when there is one. */
+static bool say_to(struct core *core, const struct session *to, const struct notice *item)
+{
+    if (to == NULL || to->control == 0 || !to->is_ready)
+        return false;
+    struct msg_notice *msg = &effects_msg(core->effects, to->control, MSG_NOTICE)->as.notice;
+    msg->about = item->about;
+    msg->error = failure_span(item->error);
+    return true;
+}
+
+/* Each wait for it may find that it was due while there was no connection, and was over when there
+ * was one again. */
+static void say_late(struct core *core, const struct session *session, struct span name)
+{
+    struct notice *item = find(session, name);
+    if (item != NULL && item->error != NULL && !item->is_said)
+        item->is_said = say_to(core, session, item);
+}
+
 void notice_wait(struct core *core, struct session *session, struct span name)
 {
     bool is_party = !span_equal(name, span_text(GROUPS_PARTY));
     if (!is_party || has_joined(core, session->job, name))
         return;
     (void)add_notice(core, session, NOTICE_NEVER_JOINED, name);
+    say_late(core, session, name);
     if (session->notice_timer.place == 0)
         arm(core, session);
 }
@@ -204,15 +226,6 @@ static void write_never_joined(const struct core *core, const struct session *se
     text_add(text, " ms");
 }
 
-static void say_to(struct core *core, const struct session *to, const struct notice *item)
-{
-    if (to == NULL || to->control == 0 || !to->is_ready)
-        return; /* told when it is back */
-    struct msg_notice *msg = &effects_msg(core->effects, to->control, MSG_NOTICE)->as.notice;
-    msg->about = item->about;
-    msg->error = failure_span(item->error);
-}
-
 /* false: there is no memory for the error, and nothing is told. */
 static bool say(struct core *core, struct session *session, struct notice *item,
                 const struct failure_spec *what)
@@ -228,8 +241,8 @@ static bool say(struct core *core, struct session *session, struct notice *item,
         item->error = NULL;
         return false;
     }
-    say_to(core, session, item);
-    say_to(core, session->party->guard, item);
+    item->is_said = say_to(core, session, item);
+    (void)say_to(core, session->party->guard, item);
     return true;
 }
 
@@ -374,8 +387,10 @@ void notice_tell_again(struct core *core, const struct session *to)
     if (session == NULL)
         return;
     LIST_EACH(link, &session->notices) {
-        const struct notice *item = LIST_OWNER(link, struct notice, link);
-        if (item->error != NULL && is_true_still(core, session, item))
-            say_to(core, to, item);
+        struct notice *item = LIST_OWNER(link, struct notice, link);
+        bool is_said =
+            item->error != NULL && is_true_still(core, session, item) && say_to(core, to, item);
+        if (to == session)
+            item->is_said = is_said;
     }
 }
