@@ -381,7 +381,7 @@ int run_main(int argc, char **argv)
         {0, "max-restarts", CLI_NUMBER, &run->max_restarts, "N",
          "create the job: attempts after the first (0)"},
         {0, "join-window", CLI_SECONDS, &run->join_window_ms, "SECONDS",
-         "create the job: wait so long for more parties (30 with --min)"},
+         "create the job: wait so long for more parties (30 with --min or --max)"},
         {0, "join-timeout", CLI_SECONDS, &run->join_timeout_ms, "SECONDS",
          "create the job: fail if --min are not there in this time; 0: never (600)"},
         {0, "grace", CLI_SECONDS, &run->grace_ms, "SECONDS", "time from SIGTERM to SIGKILL (10)"},
