@@ -22,6 +22,7 @@ struct bus_status {
     char version[LIMIT_NAME_BYTES + 1];
     uint64_t uptime_ms;
     uint64_t refused;
+    uint64_t cursor; /* where the next part begins; 0: there is none */
     enum bus_durability durability;
     struct bus_status_journal journal;
     char texts[LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + LIMIT_ERROR_MESSAGE_BYTES + 3];
@@ -91,6 +92,7 @@ static void status_finish(struct bus_status *status, const struct msg_status_end
     status->version[end->version.bytes] = '\0';
     status->uptime_ms = end->uptime_ms;
     status->refused = end->refused;
+    status->cursor = end->cursor;
 }
 
 static int status_row_compare(const void *left, const void *right)
@@ -135,13 +137,16 @@ enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job, int6
     if (err != BUS_OK)
         return err;
     struct bus_status *status = calloc(1, sizeof *status);
-    const struct msg question = {.type = MSG_STATUS,
-                                 .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job)}};
+    struct msg question = {.type = MSG_STATUS,
+                           .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job)}};
     if (status == NULL) {
         err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
         goto done;
     }
-    err = admin_ask(&call, &question, status_take_row, status, reterr);
+    do {
+        question.as.status.cursor = status->cursor;
+        err = admin_ask(&call, &question, status_take_row, status, reterr);
+    } while (err == BUS_OK && status->cursor != 0);
     if (err != BUS_OK) {
         bus_status_free(&status);
         goto done;

@@ -599,21 +599,44 @@ uint64_t group_undone(const struct group *group)
     return count;
 }
 
-uint64_t group_waiting(const struct group *group)
+/* One look more; false: they are used up. */
+static bool may_look(uint32_t *count)
 {
-    uint64_t count = 0;
+    if (*count == LIMIT_WHY_STEP)
+        return false;
+    *count += 1;
+    return true;
+}
+
+static uint64_t route_waiting(const struct route *route, uint32_t *count)
+{
+    const struct topic *topic = route->topic;
+    uint64_t waiting = topic->slots.next_seq - route->next_seq - topic->open_count;
+    LIST_EACH(task, &route->tasks) {
+        if (!may_look(count))
+            break;
+        waiting += LIST_OWNER(task, struct task, route_link)->state != TASK_LEASED;
+    }
+    return waiting;
+}
+
+uint64_t group_waiting(const struct group *group, uint32_t *looks)
+{
+    uint64_t waiting = 0;
+    uint32_t count = 0;
     LIST_EACH(link, &group->place->routes) {
-        const struct route *route = LIST_OWNER(link, struct route, sub_link);
-        const struct slot_table *slots = &route->topic->slots;
-        LIST_EACH(task, &route->tasks)
-            count += LIST_OWNER(task, struct task, route_link)->state != TASK_LEASED;
-        count += slots->next_seq - route->next_seq - route->topic->open_count;
+        if (!may_look(&count))
+            break;
+        waiting += route_waiting(LIST_OWNER(link, struct route, sub_link), &count);
     }
     LIST_EACH(link, &group->letters) {
+        if (!may_look(&count))
+            break;
         const struct task *task = LIST_OWNER(link, struct letter, link)->task;
-        count += task != NULL && task->state != TASK_LEASED;
+        waiting += task != NULL && task->state != TASK_LEASED;
     }
-    return count;
+    *looks += count;
+    return waiting;
 }
 
 void groups_tell_dropped(struct core *core, struct job *job, struct failure *failure)

@@ -29,8 +29,9 @@ void groups_deal(struct core *core);
 /* What a member has made of a task. */
 void group_settle(struct core *core, struct session *session, const struct parked *op);
 void group_lease_timer(struct core *core, struct sub *member);
-/* Tasks that nobody has, those that are put off and letters that were given again among them. */
-uint64_t group_waiting(const struct group *group);
+/* Tasks that nobody has, those that are put off and letters that were given again among them.  At
+ * most LIMIT_WHY_STEP topics, tasks and letters of the group are looked at, and added to looks. */
+uint64_t group_waiting(const struct group *group, uint32_t *looks);
 /* Tasks that are not done, whoever has them, letters that were given again among them. */
 uint64_t group_undone(const struct group *group);
 /* Before it does: operators are told of what was not done, and never will be. */

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* status.c -- what operators ask about jobs, parties, topics, subscriptions and groups. */
+/* status.c -- what operators ask about jobs, parties, topics, subscriptions and groups.
+ *
+ * An answer is asked for in parts, each of one step.  A part looks at LIMIT_WHY_STEP numbers of the
+ * pools, or tells as many rows as cost the same; one subscription or group may take as much again.
+ * The core keeps nothing between two parts: the cursor names the pool, and the next number in it.
+ * So all that is there from the first part to the last is told once.  What comes or goes meanwhile
+ * may be told or not. */
 #include "broker/core/step/status.h"
 
 #include "broker/core/groups/group.h"
@@ -12,8 +18,11 @@
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
 
-/* Rows of one answer to STATUS; more topics than that are named by their count. */
-#define STATUS_ROWS_MAX 65536
+/* A row costs so many looks: it is a message, which io encodes. */
+enum { ROW_COST = 8 };
+
+/* What an answer goes through, in this order. */
+enum { STATUS_JOBS, STATUS_PARTIES, STATUS_TOPICS, STATUS_SUBS, STATUS_POOLS };
 
 static struct msg_status_row *add_row(struct core *core, struct session *session,
                                       const struct msg_status *asked, uint64_t kind,
@@ -59,19 +68,24 @@ static void add_topic(struct core *core, struct session *session, const struct m
     row->window_bytes = lead_window(core, topic);
 }
 
-static uint64_t sub_lag(const struct sub *sub)
+/* In the first LIMIT_WHY_STEP topics that it has. */
+static uint64_t sub_lag(const struct sub *sub, uint32_t *looks)
 {
     uint64_t lag = 0;
+    uint32_t count = 0;
     LIST_EACH(link, &sub->routes) {
         const struct route *route = LIST_OWNER(link, struct route, sub_link);
+        if (count++ == LIMIT_WHY_STEP)
+            break;
         if (route_floor(route) < route->topic->slots.next_seq)
             lag += route->topic->slots.next_seq - route_floor(route);
     }
+    *looks += count;
     return lag;
 }
 
 static void add_sub(struct core *core, struct session *session, const struct msg_status *asked,
-                    const struct sub *sub)
+                    const struct sub *sub, uint32_t *looks)
 {
     bool is_named = sub->name.bytes > 0 || sub->pattern_count == 0;
     struct msg_status_row *row =
@@ -79,13 +93,13 @@ static void add_sub(struct core *core, struct session *session, const struct msg
     row->party = sub->party->name;
     row->state = span_text(sub->session != NULL ? "live" : "kept");
     row->incarnation = sub->session != NULL ? sub->session->incarnation : 0;
-    row->pending = sub_lag(sub);
+    row->pending = sub_lag(sub, looks);
     row->window_bytes = sub->session != NULL ? flow_window_bytes(&sub->flow) : 0;
 }
 
 /* The party that its place is of is nobody, and no party to be told of. */
 static void add_group(struct core *core, struct session *session, const struct msg_status *asked,
-                      const struct group *group)
+                      const struct group *group, uint32_t *looks)
 {
     const struct sub *place = group->place;
     struct msg_status_row *row = add_row(core, session, asked, 3, place->job, place->name);
@@ -94,30 +108,36 @@ static void add_group(struct core *core, struct session *session, const struct m
     row->state = span_text(list_is_empty(&group->members) ? "kept" : "live");
     LIST_EACH(link, &group->members) {
         const struct sub *member = LIST_OWNER(link, struct sub, member_link);
+        *looks += 1;
         row->members += 1;
         row->credit += member->credit;
         row->leased += member->held_count;
     }
-    row->pending = sub_lag(place);
-    row->waiting = group_waiting(group);
+    row->pending = sub_lag(place, looks);
+    row->waiting = group_waiting(group, looks);
     row->dead = group->letter_count;
 }
 
 /* What may be on its way to all who read in the job.  Windows over links share what is beyond their
- * floors, so this has a bound (broker/design/flow.md). */
-static uint64_t job_window_bytes(const struct job *job)
+ * floors, so this has a bound (broker/design/flow.md).  It is of the first LIMIT_WHY_STEP
+ * subscriptions. */
+static uint64_t job_window_bytes(const struct job *job, uint32_t *looks)
 {
     uint64_t bytes = 0;
+    uint32_t count = 0;
     LIST_EACH(link, &job->sub_list) {
         const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
+        if (count++ == LIMIT_WHY_STEP)
+            break;
         if (sub->session != NULL && !sub_is_place(sub))
             bytes += flow_window_bytes(&sub->flow);
     }
+    *looks += count;
     return bytes;
 }
 
 static void add_job(struct core *core, struct session *session, const struct msg_status *asked,
-                    struct job *job)
+                    const struct job *job, uint32_t *looks)
 {
     struct msg_status_row *row = add_row(core, session, asked, 0, job, job->name);
     row->state = span_text(job->session_count > 0 ? "running" : "lingering");
@@ -126,37 +146,85 @@ static void add_job(struct core *core, struct session *session, const struct msg
     row->open = job->open_count;
     row->pending_bytes = job->bytes;
     row->next_seq = job->event_next;
-    row->window_bytes = job_window_bytes(job);
-    LIST_EACH(link, &job->party_list) {
-        const struct party *party = LIST_OWNER(link, struct party, job_link);
-        if (party->incarnation > 0) /* not the place of groups, nor who is only waited for */
-            add_party(core, session, asked, party);
+    row->window_bytes = job_window_bytes(job, looks);
+}
+
+/* ---- the answer in parts --------------------------------------------------------------------- */
+
+struct asker {
+    struct core *core;
+    struct session *session;
+    const struct msg_status *asked;
+};
+
+static bool is_asked(const struct asker *asker, const struct job *job)
+{
+    return asker->asked->job.bytes == 0 || span_equal(asker->asked->job, job->name);
+}
+
+/* The row of this number, if it is in use; counts what was looked at. */
+static void add_item(const struct asker *asker, unsigned pool, const void *item, uint32_t *looks)
+{
+    struct core *core = asker->core;
+    const struct party *party = item;
+    const struct topic *topic = item;
+    const struct sub *sub = item;
+    const struct job *job = item;
+    uint32_t rows = core->effects->msg_count;
+    *looks += 1;
+    if (item == NULL)
+        return;
+    switch (pool) {
+    case STATUS_JOBS:
+        if (is_asked(asker, job))
+            add_job(core, asker->session, asker->asked, job, looks);
+        break;
+    case STATUS_PARTIES: /* not the place of groups, nor who is only waited for */
+        if (party->incarnation > 0 && is_asked(asker, party->job))
+            add_party(core, asker->session, asker->asked, party);
+        break;
+    case STATUS_TOPICS:
+        if (is_asked(asker, topic->job))
+            add_topic(core, asker->session, asker->asked, topic);
+        break;
+    case STATUS_SUBS:
+        if (is_asked(asker, sub->job) && sub_is_place(sub))
+            add_group(core, asker->session, asker->asked, sub->group, looks);
+        else if (is_asked(asker, sub->job))
+            add_sub(core, asker->session, asker->asked, sub, looks);
+        break;
     }
-    uint32_t rows = 0;
-    LIST_EACH(link, &job->topic_list)
-        if (link != &job->trim_at && rows++ < STATUS_ROWS_MAX)
-            add_topic(core, session, asked, LIST_OWNER(link, struct topic, job_link));
-    LIST_EACH(link, &job->sub_list) {
-        const struct sub *sub = LIST_OWNER(link, struct sub, job_link);
-        if (sub_is_place(sub))
-            add_group(core, session, asked, sub->group);
-        else
-            add_sub(core, session, asked, sub);
-    }
+    *looks += (core->effects->msg_count - rows) * ROW_COST;
+}
+
+/* Rows from the cursor on, as many as one step may tell; where the next part begins, or 0. */
+static uint64_t add_part(const struct asker *asker, uint64_t cursor)
+{
+    const struct pool *const pools[STATUS_POOLS] = {&asker->core->jobs, &asker->core->parties,
+                                                    &asker->core->topics, &asker->core->subs};
+    uint32_t looks = 0;
+    uint64_t pool = cursor >> 32;
+    uint32_t number = (uint32_t)cursor;
+    for (; pool < STATUS_POOLS; pool++, number = 0)
+        for (; number < pools[pool]->chunk_count * POOL_CHUNK_ITEMS; number++) {
+            if (looks >= LIMIT_WHY_STEP)
+                return pool << 32 | number;
+            add_item(asker, (unsigned)pool, pool_find(pools[pool], number + 1), &looks);
+        }
+    return 0;
 }
 
 void tell_status(struct core *core, struct session *session, const struct msg_status *msg)
 {
-    struct job *job = NULL;
-    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
-        if (msg->job.bytes == 0 || span_equal(msg->job, job->name))
-            add_job(core, session, msg, job);
+    const struct asker asker = {core, session, msg};
+    uint64_t cursor = add_part(&asker, msg->cursor);
     struct msg_status_end *end =
         &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
     end->request = msg->request;
     end->refused = core->refused_count;
     end->version = span_text(core->options.version);
     end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
+    end->cursor = cursor;
 }
 
 /* ---- signs of life --------------------------------------------------------------------------- */

@@ -72,11 +72,9 @@ struct bus_pong {       /* this layout never grows */
     uint64_t uptime_ms; /* how long the broker has run */
     int journal;        /* enum bus_journal_state; of a broker without a journal: it is well */
 };
-/* Asks the broker for a sign of life over one of its channels.  The handle keeps the connection
- * that the first such call opens, so that only the trip of the question itself is measured.  A
- * broker whose journal takes nothing answers, too.
- * Errors: BUS_ELOST: this broker's data channel is out of reach (type errbus.unreachable; the
- * message says where it was tried, and what to do).  [any]  Wire: PING, DATA_PING */
+/* Asks the broker for a sign of life over one of its channels.  Only the trip of the question is
+ * measured, not the opening of a connection.  A broker whose journal takes nothing answers, too.
+ * Errors: BUS_ELOST (errbus.unreachable): no data channel.  [any]  Wire: PING, DATA_PING */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_ping(struct bus_admin *admin, enum bus_channel channel,
                                                  int64_t timeout_ms, struct bus_pong *out_pong,
                                                  struct bus_error **reterr);
@@ -259,11 +257,12 @@ struct bus_status_row {
     const char *party;    /* the party, the topic's writer, the subscriber; group: "" */
     enum bus_state state; /* of a topic: BUS_STATE_UNKNOWN */
     uint32_t incarnation;
-    uint64_t silent_ms;     /* live party: time since the broker last heard it */
-    uint64_t ended_ms;      /* party that ended: time since then; 0: not known */
-    const char *reason;     /* party that ended: type of the error that ended it; else "" */
-    uint64_t open;          /* job, party, topic: slots reserved and not settled */
-    uint64_t pending;       /* topic: settled slots kept; subscription: slots not acknowledged */
+    uint64_t silent_ms; /* live party: time since the broker last heard it */
+    uint64_t ended_ms;  /* party that ended: time since then; 0: not known */
+    const char *reason; /* party that ended: type of the error that ended it; else "" */
+    uint64_t open;      /* job, party, topic: slots reserved and not settled */
+    uint64_t
+        pending; /* topic: settled slots kept; subscription: not acknowledged, in 4096 topics */
     uint64_t pending_bytes; /* job, topic: bytes of values kept */
     uint64_t next_seq;      /* topic: the first free slot number; job: the id of the next event */
     uint64_t window_bytes; /* topic: so far its writer may be ahead of its readers; subscription: so
@@ -279,7 +278,8 @@ struct bus_status_row {
 /* As job of bus_admin_status_get(): all jobs. */
 #define BUS_JOB_ALL ""
 /* Takes a snapshot of one job, or of all jobs (BUS_JOB_ALL).  A job that the broker does not know
- * gives no rows.  The caller frees the snapshot.  [any]  Wire: STATUS */
+ * gives no rows.  A long snapshot comes in parts, each of another moment: what comes or goes
+ * meanwhile may be in it, all else is in it once.  The caller frees it.  [any]  Wire: STATUS */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job,
                                                        int64_t timeout_ms,
                                                        struct bus_status **out_status,
