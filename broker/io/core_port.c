@@ -433,7 +433,8 @@ static void log_out(const struct msg *msg, struct core_port_out *out)
     if (event->party.bytes > 0)
         snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)event->incarnation);
     out->kind = CORE_PORT_LOG;
-    out->is_warning = span_equal(event->name, span_text("party.lost"));
+    out->is_warning = span_equal(event->name, span_text(EVENT_PARTY_LOST)) ||
+                      span_equal(event->name, span_text(EVENT_BROKER_FORGOT));
     snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),
              (const char *)event->name.data, text_length(event->topic),
              (const char *)event->topic.data, event->party.bytes > 0 ? "/" : "",

@@ -30,6 +30,8 @@ static const char *welcome_complaint(const struct session *session,
     if (is_resumed && (welcome->token != session->token || welcome->broker != session->broker ||
                        welcome->incarnation != session->incarnation))
         return "the session changed while it was resumed";
+    if (welcome->data_number < session->outbox.accepted)
+        return "the broker welcomed a session of which it forgot acknowledged frames";
     if (welcome->token == 0 && (!session->is_observer || session->is_courier))
         return "the broker gave no token";
     if (memchr(welcome->data_endpoint.data, 0, welcome->data_endpoint.bytes) != NULL)

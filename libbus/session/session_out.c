@@ -40,6 +40,8 @@ static void hello_message(struct session *session, struct msg *out)
         .broker = session->token != 0 ? session->broker : 0,
         .attempt = session->token != 0 ? session->attempt : 0,
         .refusal_number = session->token != 0 ? session->refusal_number : 0,
+        .data_number = session->token != 0 ? session->outbox.accepted : 0,
+        .control_number = session->token != 0 ? session->controls.accepted : 0,
         .dial = session->dials,
         .client = session->token != 0 ? 0 : options->client,
         .guard = session->token == 0 ? options->guard : 0,

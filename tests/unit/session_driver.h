@@ -251,6 +251,8 @@ static inline uint32_t driver_topic(struct driver *d, const char *name, uint32_t
 
 static inline void driver_accept(struct driver *d, uint64_t data_number, uint64_t control_number)
 {
+    if (d->data_number < data_number)
+        d->data_number = data_number;
     driver_say(d, &(struct msg){.type = MSG_ACCEPTED,
                                 .as.accepted = {.data_number = data_number,
                                                 .control_number = control_number}});

@@ -541,6 +541,7 @@ Test(session, ignores_what_an_old_connection_still_had)
     driver_up(&d);
     driver_break_link(&d);
     driver_accept(&d, 99, 99); /* would break the protocol */
+    d.data_number = 0;         /* what the next connection says */
     cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
     driver_greet(&d, true);
     driver_fini(&d);
@@ -580,7 +581,9 @@ Test(session, ends_when_resuming_is_refused)
     static const struct {
         enum wire_code code;
         const char *type;
-    } rows[] = {{CODE_EFENCED, ERROR_TYPE_FENCED}, {CODE_ELOST, ERROR_TYPE_SESSION}};
+    } rows[] = {{CODE_EFENCED, ERROR_TYPE_FENCED},
+                {CODE_ELOST, ERROR_TYPE_SESSION},
+                {CODE_ELOST, ERROR_TYPE_FORGOTTEN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         driver_up(&d);
         driver_break_link(&d);

@@ -1056,3 +1056,20 @@ Test(session_write, reaches_no_mark_before_the_refusals_of_a_resumed_session)
     cr_assert_eq(session_refusals_ever(d.session), 1);
     driver_fini(&d);
 }
+
+/* A broker that runs over an older journal is told what another one acknowledged. */
+Test(session_write, tells_the_next_broker_what_was_acknowledged)
+{
+    uint32_t x = up_with_topic(8);
+    uint64_t seq = reserve(x, 0);
+    struct frame frame;
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    cr_assert_eq(seq, 0);
+    driver_accept(&d, 1, 0);
+    driver_break_link(&d);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_assert_eq(driver_expect(&d, MSG_HELLO).as.hello.data_number, 1);
+    d.data_number = 0;
+    driver_say_welcome(&d, true);
+    driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+}

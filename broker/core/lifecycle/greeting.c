@@ -16,6 +16,7 @@
 #include "broker/core/lifecycle/membership.h"
 #include "broker/core/lifecycle/run.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/lifecycle/witness.h"
 #include "broker/core/record/accept.h"
 #include "broker/core/record/account.h"
 #include "broker/core/record/auditor.h"
@@ -194,6 +195,11 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
                                                : &session->party->program_dial) = session->dial;
     session_drop_conn(core, &session->control);
     session_drop_conn(core, &session->data);
+    const char *forgotten = witness_hello(core, session, hello);
+    if (forgotten != NULL) {
+        refuse(core, conn, CODE_ELOST, ERROR_TYPE_FORGOTTEN, forgotten);
+        return;
+    }
     barrier_forget(session);
     courier_gone(core, session);
     if (!id_map_put(&core->conns, conn, session->id)) {
@@ -563,8 +569,11 @@ void session_position(struct core *core, struct session *session, const struct m
     }
     LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
-        if (route->topic->id != msg->topic || msg->next_seq > route->topic->slots.next_seq ||
-            msg->next_seq < route->next_seq)
+        if (route->topic->id != msg->topic)
+            continue;
+        if (witness_position(core, session, route->topic, msg->next_seq))
+            return; /* the session is over */
+        if (msg->next_seq > route->topic->slots.next_seq || msg->next_seq < route->next_seq)
             continue;
         route->next_seq = msg->next_seq;
         route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);

@@ -138,7 +138,7 @@ static void put_origin(const struct core *core, const struct failure_spec *spec,
                        struct error_record *head)
 {
     const struct session *session = spec->session;
-    if (session == NULL && spec->party != NULL)
+    if (session == NULL && spec->party != NULL && !spec->is_brokers)
         session = party_any_session(spec->party);
     if (session != NULL && spec->job->spec.disclosure < DISCLOSURE_TYPE) {
         head->host = session->host;
@@ -166,7 +166,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
     head->id = span_of(id.data, id.bytes);
     head->job = spec->job->name;
     head->attempt = spec->job->attempt;
-    if (spec->party != NULL) {
+    if (spec->party != NULL && !spec->is_brokers) {
         head->party = spec->party->name;
         head->incarnation = spec->party->incarnation;
     }

@@ -7,7 +7,9 @@
 
 struct failure_spec {
     struct job *job;
-    struct party *party;           /* whose failure it is; NULL: the broker's word about the job */
+    struct party *party; /* whose failure it is; NULL: the broker's word about the job */
+    bool
+        is_brokers; /* the broker's own fault, which this party noticed: the error names no party */
     const struct session *session; /* of its process; NULL: as far as the party has one */
     enum error_kind kind;
     const char *type;

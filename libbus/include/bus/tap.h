@@ -88,7 +88,7 @@ BUS_API const char *bus_event_job(const struct bus_event *event);
  * "job.attempt" "job.completed" "job.failed" "job.cancelled"
  * "journal.full" "journal.refused" "journal.well" "leases.lost" "task.dead"
  * "tasks.dropped" "job.run" "party.never_joined" "tasks.gone" "job.deadlock"
- * "access.reloaded" "access.refused" "access.expiring".  [any] */
+ * "access.reloaded" "access.refused" "access.expiring" "broker.forgot".  [any] */
 BUS_API const char *bus_event_name(const struct bus_event *event);
 /* The party and its incarnation; "" and 0: the event is about none.  [any] */
 BUS_API const char *bus_event_party(const struct bus_event *event);
