@@ -87,7 +87,8 @@ int memory_holds(pid_t pid, const char *secret)
            fgets(line, sizeof line, maps) != NULL) {
         unsigned long from = 0;
         unsigned long to = 0;
-        if (sscanf(line, "%lx-%lx r", &from, &to) == 2)
+        char may[5] = ""; /* what is only reserved holds nothing, and is large */
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, may) == 3 && *may == 'r')
             search_mapping(memory, (off_t)from, (off_t)to, &search);
     }
     if (maps != NULL)
