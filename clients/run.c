@@ -245,6 +245,10 @@ static int open_all(struct run *run)
     run->core.status = 0;
     run->is_overtaken = false;
     int result = run_join_together(run);
+    if (result == CLI_OK && run->log_folder == NULL && !run->is_folder_told) {
+        run->is_folder_told = true;
+        run_note(run, "output is kept in %s", run->folder);
+    }
     for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
         result = make_files(run, &run->members[i]);
     }
@@ -327,13 +331,11 @@ static int run_all(struct run *run)
         return complain(run, "cannot start", "the warden", errno);
     }
     result = run_job_prepare(run);
-    if (run->log_folder == NULL && result == CLI_OK) {
-        run_note(run, "output is kept in %s", run->folder);
-    } else if (run->log_folder == NULL) {
-        (void)rmdir(run->folder); /* nothing was started */
-    }
     if (result == CLI_OK) {
         result = run_attempts(run);
+    }
+    if (run->log_folder == NULL) {
+        (void)rmdir(run->folder); /* where nothing was started it is empty */
     }
     run_job_finish(run);
     run_screen_finish(run);
@@ -367,7 +369,8 @@ int run_main(int argc, char **argv)
         .program = "errbus run",
         .operands = "-- PROGRAM [ARGUMENT...]",
         .summary = "Starts PROGRAM as a party of the job, and tells the other parties how it ends.",
-        .exits = ",\n             7 a party was lost, 128+N ended by signal N"};
+        .exits = ",\n             7 a party was lost, else that of PROGRAM, 128+N if signal N "
+                 "ended it"};
     run->copies = 1;
     run->min = run->max = run->max_restarts = run->join_window_ms = run->join_timeout_ms = -1;
     run->grace_ms = GRACE_DEFAULT_MS;

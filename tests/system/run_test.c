@@ -1132,6 +1132,25 @@ Test(run, tells_an_error_of_another_from_a_loss)
     process_fini(&late);
 }
 
+/* What is not started says nothing that could be kept. */
+Test(run, keeps_no_folder_for_a_party_that_is_refused)
+{
+    struct process process;
+    struct bus *alice = must_open("alice");
+    const char *const argv[] = {"errbus", "run", "-s",   stage.control, "-p",
+                                "alice",  "--",  "true", NULL};
+    cr_assert_eq(setenv("TMPDIR", folder.path, 1), 0);
+    cr_assert(process_start(&process, argv, NULL));
+    expect_exit(&process, 6);
+    expect_complaint(&process, "errbus.name_taken");
+    cr_expect_null(strstr(process_complained(&process), "is kept in"), "%s",
+                   process_complained(&process));
+    cr_expect_eq(rmdir(folder.path), 0, "%s", strerror(errno));
+    cr_assert_eq(mkdir(folder.path, 0700), 0);
+    must_close(&alice);
+    process_fini(&process);
+}
+
 Test(run, starts_a_spare_in_the_place_of_who_is_lost)
 {
     struct process alice;
