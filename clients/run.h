@@ -94,7 +94,7 @@ struct run {
 
     char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept */
     bool is_folder_told;
-    unsigned attempt;                /* from 1 */
+    unsigned attempt; /* from 1 */
     unsigned world_size;
     bool is_created;       /* the job has members, ranks, attempts */
     unsigned restarts_max; /* of the job */
