@@ -243,11 +243,12 @@ void session_ping_data(struct session *session)
 struct buffer *courier_ping_part(struct session *session)
 {
     struct session_courier *courier = &session->courier;
+    if (!courier->ping.is_due) /* each turn asks; a message takes longer to clear than to ask */
+        return NULL;
     struct msg msg = {.type = MSG_DATA_PING,
                       .as.data_ping = {.request = courier->ping.request + 1}};
     size_t written = 0;
-    struct buffer *part =
-        courier->ping.is_due ? spares_take(&session->spares, PIECE_SLACK_BYTES) : NULL;
+    struct buffer *part = spares_take(&session->spares, PIECE_SLACK_BYTES);
     if (part == NULL)
         return NULL;
     must(msg_encode(&msg, part->data, part->room, &written) == WIRE_OK);

@@ -21,25 +21,25 @@ static uint64_t outbox_used(const struct session *session)
     return session->outbox.bytes + session->uploads.bytes + session->own.held_bytes;
 }
 
-/* Whether almost all is sent.  A large value that waited for the answer to the one before it would
- * leave the link idle for a round trip. */
-static bool is_sent_far(const struct session *session)
+/* Beyond the limit one value may go if the outbox is empty.  Over a link a large one may go when
+ * almost all is sent: if it waited for the answer to the one before it, the link would be idle for
+ * a round trip.  Out of line, or each small value would pay for it (tests/cost). */
+__attribute__((noinline)) static bool has_room_beyond(const struct session *session, uint64_t bytes)
 {
     uint64_t unsent = session->outbox.bytes + session->uploads.unsent;
-    return trip_is_far(&session->trip) && unsent <= session->uploads.window_bytes &&
-           unsent <= session->options.outbox_bytes_max;
+    bool is_sent_far = trip_is_far(&session->trip) && unsent <= session->uploads.window_bytes &&
+                       unsent <= session->options.outbox_bytes_max;
+    return session->outbox.bytes + session->uploads.bytes == 0 ||
+           (bytes > session->pace.bytes && is_sent_far);
 }
 
-/* Whether the outbox may keep so many bytes more: within its limit, or if it is empty.  Over a link
- * a large value need not wait until it is. */
-static bool has_room(const struct session *session, uint64_t bytes)
+/* Whether the outbox may keep so many bytes more.  Each value asks, so this is inline. */
+static inline bool has_room(const struct session *session, uint64_t bytes)
 {
     uint64_t used = outbox_used(session);
-    if (used <= session->options.outbox_bytes_max &&
-        bytes <= session->options.outbox_bytes_max - used)
-        return true;
-    return session->outbox.bytes + session->uploads.bytes == 0 ||
-           (bytes > session->pace.bytes && is_sent_far(session));
+    return (used <= session->options.outbox_bytes_max &&
+            bytes <= session->options.outbox_bytes_max - used) ||
+           has_room_beyond(session, bytes);
 }
 
 bool session_has_room(const struct session *session)
