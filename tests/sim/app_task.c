@@ -106,12 +106,14 @@ static bool is_letter_of(struct span topic, const char *group)
     return span_equal(topic, span_text(name));
 }
 
-/* A dead letter whose value went is given again with the error of its death in place of it.  This
- * is no outcome of its slot. */
+/* A dead letter whose value went, or that there was no memory for, is given again with the error of
+ * its death in place of it.  This is no outcome of its slot. */
 static bool is_letter_without_value(const struct app *app, const struct crew_lease *terms,
                                     struct outcome outcome, struct span type)
 {
-    return outcome.kind == OUTCOME_ERROR && span_equal(type, span_text(ERROR_TYPE_NOT_KEPT)) &&
+    bool is_missing =
+        span_equal(type, span_text(ERROR_TYPE_NOT_KEPT)) || world_has_starved(app->world);
+    return outcome.kind == OUTCOME_ERROR && is_missing &&
            crew_died_of(app->crew, terms->group, terms->topic, terms->seq, outcome.mark);
 }
 

@@ -123,6 +123,7 @@ struct world {
     struct act *acts;
     uint32_t act_count, act_room;
     struct scarce scarce;   /* memory of the broker */
+    bool has_starved;       /* an allocation was made to fail */
     uint64_t begun_with;    /* allocations that it needed to begin */
     struct core_port *port; /* NULL: the broker is down */
     struct ledger *ledger;  /* NULL: it has no journal */
@@ -1473,6 +1474,7 @@ void world_jump_clock(struct world *world, int64_t by_ns)
 void world_starve_broker(struct world *world, uint64_t n)
 {
     world_line(world, "an allocation of the broker's fails");
+    world->has_starved = true;
     scarce_fail_in(&world->scarce, n);
 }
 
@@ -1483,6 +1485,11 @@ bool world_was_starved(struct world *world)
     if (has_failed)
         scarce->fail_at = 0;
     return has_failed;
+}
+
+bool world_has_starved(const struct world *world)
+{
+    return world->has_starved;
 }
 
 void world_rival_broker(struct world *world)

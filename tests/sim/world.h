@@ -177,6 +177,8 @@ void world_fill_disk(struct world *world, int64_t for_ns, bool is_short);
 void world_starve_broker(struct world *world, uint64_t n);
 /* True once for each allocation that failed. */
 bool world_was_starved(struct world *world);
+/* Whether it was ever made to fail, by this or a broker before. */
+bool world_has_starved(const struct world *world);
 /* Another broker begins with its journal while it lives. */
 void world_rival_broker(struct world *world);
 /* It goes on, its disk has room, and no allocation fails. */
