@@ -450,7 +450,7 @@ Test(runs, have_all_copies_of_a_program_of_which_some_failed_before, .init = ope
     cr_assert(folder_write(&folder, "again", "", path));
     const char *said = run_words(0, words);
     for (int copy = 0; copy < 8; copy++) {
-        char line[16];
+        char line[32];
         (void)snprintf(line, sizeof line, "w-%d: ok\n", copy);
         cr_expect_not_null(strstr(said, line), "no '%s' in: %s", line, said);
     }
