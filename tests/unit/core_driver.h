@@ -288,7 +288,8 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
             (unsigned long long)msg->as.missed.last_id);
         break;
     case MSG_WELCOME:
-        tokens[conn] = msg->as.welcome.token;
+        if (conn < CONNS_MAX) /* others are not spoken for again */
+            tokens[conn] = msg->as.welcome.token;
         event_next = msg->as.welcome.event_next;
         welcomed = msg->as.welcome;
         durability = msg->as.welcome.durability;

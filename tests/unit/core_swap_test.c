@@ -156,6 +156,8 @@ static void swap(void)
     for (conn_id conn = 1; conn <= PARTIES; conn++)
         speakers[conn] = speakers[DATA(conn)] = principal_of(conn);
     forget();
+    if (shadow != NULL)
+        shadow->access = table; /* it follows by facts alone, and none tells of a table */
     step((struct event){.type = EVENT_ACCESS, .as.access = table});
     look();
     swaps += 1;
