@@ -775,7 +775,7 @@ def open(
     options.auditor = _or_null(auditor, keep)
     server = _or_null(endpoint, keep)
     return Bus(
-        interruptible(
+        _wait.interruptible(
             lambda out, reterr: lib.bus_open(server, options, _wait.to_ms(timeout), out, reterr),
             "struct bus **",
             lambda out: lib.bus_close(out, 0),
@@ -783,45 +783,6 @@ def open(
         ),
         send_timeout,
     )
-
-
-def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
-    """Undoes what the call opened after the interrupt, on whichever thread comes last."""
-    try:
-        given_up.pop()
-    except IndexError:
-        return
-    if out[0] != ffi.NULL:
-        undo(out)
-
-
-def interruptible(
-    call: Callable[[Any, Any], Any], kind: str, undo: Callable[[Any], Any], keep: List[Any]
-) -> Any:
-    """A call that opens something, on a thread of its own: so Ctrl-C ends the wait for it.  keep
-    lives as long as the call."""
-    out = ffi.new(kind)
-    reterr = ffi.new("struct bus_error **")
-    codes: List[int] = []
-    done = threading.Event()
-    given_up: List[bool] = []
-
-    def run(kept: List[Any]) -> None:
-        codes.append(call(out, reterr))
-        done.set()
-        _undo_late(given_up, out, undo)
-
-    threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
-    try:
-        done.wait()
-    except BaseException:
-        given_up.append(True)
-        if done.is_set():
-            _undo_late(given_up, out, undo)
-        raise
-    if codes[0] != lib.BUS_OK:
-        errors.raise_code(codes[0], reterr)
-    return out[0]
 
 
 def _at_exit() -> None:

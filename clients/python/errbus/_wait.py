@@ -5,10 +5,12 @@ After BUS_ETIMEDOUT a call of the library can be repeated and loses nothing.
 """
 from __future__ import annotations
 
+import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional
 
-from errbus._errbus import lib
+from errbus import errors
+from errbus._errbus import ffi, lib
 
 SLICE_MS = 100
 _FOREVER_S = 10.0**10
@@ -31,3 +33,42 @@ def in_slices(call: Callable[[int], Any], timeout: Optional[float], again: int =
         code = int(call(min(left_ms, SLICE_MS)))
         if code != again or (end is not None and left_ms <= SLICE_MS):
             return code
+
+
+def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
+    """Undoes what the call opened after the interrupt, on whichever thread comes last."""
+    try:
+        given_up.pop()
+    except IndexError:
+        return
+    if out[0] != ffi.NULL:
+        undo(out)
+
+
+def interruptible(
+    call: Callable[[Any, Any], Any], kind: str, undo: Callable[[Any], Any], keep: List[Any]
+) -> Any:
+    """A call that opens something, on a thread of its own: so Ctrl-C ends the wait for it.  keep
+    lives as long as the call."""
+    out = ffi.new(kind)
+    reterr = ffi.new("struct bus_error **")
+    codes: List[int] = []
+    done = threading.Event()
+    given_up: List[bool] = []
+
+    def run(kept: List[Any]) -> None:
+        codes.append(call(out, reterr))
+        done.set()
+        _undo_late(given_up, out, undo)
+
+    threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
+    try:
+        done.wait()
+    except BaseException:
+        given_up.append(True)
+        if done.is_set():
+            _undo_late(given_up, out, undo)
+        raise
+    if codes[0] != lib.BUS_OK:
+        errors.raise_code(codes[0], reterr)
+    return out[0]

@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from errbus import _wait, errors
-from errbus._bus import DISCLOSURES, _one_of, _or_null, interruptible
+from errbus._bus import DISCLOSURES, _one_of, _or_null
 from errbus._errbus import ffi, lib
 from errbus._why import Why, Without, read_why, read_without
 from errbus.errors import _text
@@ -163,7 +163,7 @@ class _Handle:
     def __init__(self, opening: Callable[[Any, Any], Any], keep: List[Any]) -> None:
         self._users: List[int] = []
         self._is_closing = False
-        self._box = [interruptible(opening, self._kind, self._closing, keep)]
+        self._box = [_wait.interruptible(opening, self._kind, self._closing, keep)]
 
     def _pointer(self) -> Any:
         if self._is_closing:
@@ -250,7 +250,7 @@ class Admin(_Handle):
             finally:
                 self._leave()
 
-        made = interruptible(asking, kind or "void **", free or _nothing, list(words))
+        made = _wait.interruptible(asking, kind or "void **", free or _nothing, list(words))
         return made if free is None else ffi.gc(made, lambda one: free(ffi.new(kind, one)))
 
     def job_create(self, job: str, **options: Any) -> None:
