@@ -71,6 +71,10 @@ class Admin(_Handle[admin.Admin]):
 
     _make = admin.Admin
 
+    async def ping(self, channel: str = "control") -> admin.Pong:
+        """As errbus.Admin.ping()."""
+        return await in_executor(lambda: self.sync.ping(channel))
+
     async def job_create(self, job: str, **options: Any) -> None:
         """As errbus.Admin.job_create()."""
         await in_executor(lambda: self.sync.job_create(job, **options))

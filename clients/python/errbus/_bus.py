@@ -734,6 +734,7 @@ def open(
     guard: bool = False,
     token: Optional[str] = None,
     auditor: Optional[str] = None,
+    key: Optional[str] = None,
 ) -> Bus:
     """Joins a job as a party, and waits up to timeout seconds for the broker.
 
@@ -745,7 +746,8 @@ def open(
     it joins: "as_found", "continue", "follow" or "next".  A party that left well and opens again,
     when nobody else is left, begins the next run: its topics are empty.  With "continue" it reads
     and writes on.  auditor: the public key to which tracebacks and attachments are sealed, None is
-    $ERRBUS_AUDITOR: see RemoteError.open().  Raises TimedOut without a broker, Denied for a name
+    $ERRBUS_AUDITOR: see RemoteError.open().  key: the file of the key for a broker that has one,
+    None is $ERRBUS_KEY, else ~/.config/errbus/key.  Raises TimedOut without a broker, Denied for a name
     that is in use, Protocol for a broker of another version.
     """
     keep: List[Any] = []
@@ -773,6 +775,7 @@ def open(
     options.is_guard = 1 if guard else 0
     options.token = _or_null(token, keep)
     options.auditor = _or_null(auditor, keep)
+    options.key = _or_null(key, keep)
     server = _or_null(endpoint, keep)
     return Bus(
         _wait.interruptible(

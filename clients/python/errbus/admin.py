@@ -14,6 +14,7 @@ from errbus.errors import _text
 _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
 _PENDING = {"deliver": 0, "replace": 1}
 _DEADLOCKS = {"tell": 0, "fail": 1}
+CHANNELS = {"control": lib.BUS_CHANNEL_CONTROL, "data": lib.BUS_CHANNEL_DATA}
 _Self = TypeVar("_Self", bound="_Handle")
 
 
@@ -121,6 +122,14 @@ class Attachment(NamedTuple):
     state: str  # "whole", "cut" and others: see errbus-errors(1)
 
 
+class Pong(NamedTuple):
+    """The answer of a broker to Admin.ping()."""
+
+    trip: float  # seconds from the question to the answer
+    uptime: float  # seconds that the broker has run
+    journal: str  # "well", "full", "refused" or "failed": see errbus-ping(1)
+
+
 class Event(NamedTuple):
     """Something that happened, as a tap tells it."""
 
@@ -225,12 +234,14 @@ class Admin(_Handle):
         job: Optional[str] = None,
         timeout: Optional[float] = 10,
         is_patient: bool = False,
+        key: Optional[str] = None,
     ) -> None:
         keep: List[Any] = []
         options = ffi.new("struct bus_admin_options *")
         lib.shim_admin_options_init(options)
         options.job = _or_null(job, keep)
         options.is_patient = 1 if is_patient else 0
+        options.key = _or_null(key, keep)
         server = _or_null(endpoint, keep)
         self._timeout_ms = _wait.to_ms(timeout)
         super().__init__(
@@ -252,6 +263,17 @@ class Admin(_Handle):
 
         made = _wait.interruptible(asking, kind or "void **", free or _nothing, list(words))
         return made if free is None else ffi.gc(made, lambda one: free(ffi.new(kind, one)))
+
+    def ping(self, channel: str = "control") -> Pong:
+        """Asks the broker for a sign of life over its "control" or its "data" channel.  A broker
+        whose journal takes nothing answers, too.  Raises Lost if the data channel is not reached.
+        """
+        number = _one_of(CHANNELS, channel, "channel")
+        pong = self._ask(
+            lib.bus_admin_ping, number, self._timeout_ms, kind="struct bus_pong *", free=None
+        )
+        journal = _text(lib.bus_journal_state_name(pong.journal))
+        return Pong(pong.trip_ns / 1e9, pong.uptime_ms / 1e3, journal)
 
     def job_create(self, job: str, **options: Any) -> None:
         """Creates a job.  Options are those of struct bus_job_options, times in seconds without
@@ -491,6 +513,7 @@ class Tap(_Handle):
         from_id: Optional[int] = None,
         until_id: int = 0,
         timeout: Optional[float] = 30,
+        key: Optional[str] = None,
     ) -> None:
         keep: List[Any] = []
         options = ffi.new("struct bus_tap_options *")
@@ -498,6 +521,7 @@ class Tap(_Handle):
         options.job = _or_null(job, keep)
         options.from_id = lib.BUS_TAP_NOW if from_id is None else from_id
         options.until_id = until_id
+        options.key = _or_null(key, keep)
         server = _or_null(endpoint, keep)
         ms = _wait.to_ms(timeout)
         super().__init__(

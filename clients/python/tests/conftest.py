@@ -20,18 +20,18 @@ def until(is_so, within=20):
 
 
 class Broker:
-    def __init__(self, journal="none"):
-        self._journal = str(journal)
+    def __init__(self, journal="none", *options):
+        self._journal, self._options = str(journal), options
         self._endpoints = {"control": "tcp://127.0.0.1:*", "data": "tcp://127.0.0.1:*"}
         self.start()
-        self.endpoint = self._endpoints["control"]
+        self.endpoint, self.data = self._endpoints["control"], self._endpoints["data"]
         self.buses = []
 
     def start(self):
         """Starts it; again at the same ports."""
         words = [word for name, where in self._endpoints.items() for word in (f"--{name}", where)]
         self.process = subprocess.Popen(
-            [os.environ["ERRBUSD"], "--journal", self._journal, *words],
+            [os.environ["ERRBUSD"], "--journal", self._journal, *words, *self._options],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )
         line = self.process.stdout.readline()
@@ -72,5 +72,26 @@ class Broker:
 @pytest.fixture
 def broker():
     started = Broker()
+    yield started
+    started.close()
+
+
+def make_key(path):
+    """Makes a key in that file, and returns its public half."""
+    made = subprocess.run([os.environ["ERRBUS"], "key", "new", "--file", str(path)], check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
+    return made.stdout.decode().strip()
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory):
+    """A broker with an access file.  Only alice may ask for status; the stranger may do nothing."""
+    folder = tmp_path_factory.mktemp("locked")
+    names = {name: make_key(folder / name) for name in ("alice", "bob", "stranger")}
+    (folder / "access").write_text(
+        f"key alice {names['alice']}\nkey bob {names['bob']}\n"
+        "allow alice party status tap in *\nallow bob party in *\n")
+    started = Broker(folder / "journal", "--access", str(folder / "access"))
+    started.folder, started.public = folder, names
     yield started
     started.close()

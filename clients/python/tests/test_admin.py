@@ -184,3 +184,12 @@ def test_who_is_connected_and_that_there_is_no_access_file(broker):
         assert alice.address == "127.0.0.1" and alice.connections >= 1 and alice.until is None
         with pytest.raises(errbus.Invalid, match="without an access file"):
             admin.access_reload()
+
+
+def test_each_channel_of_a_broker_answers(broker):
+    with errbus.Admin(broker.endpoint) as admin:
+        for channel in "control", "data":
+            pong = admin.ping(channel)
+            assert 0 < pong.trip < 20 and pong.uptime >= 0 and pong.journal == "well"
+        with pytest.raises(errbus.Invalid, match="channel is one of control, data, not 'both'"):
+            admin.ping("both")

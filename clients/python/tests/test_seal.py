@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MPL-2.0
 """Tracebacks and attachments that are sealed to an auditor: nobody else reads them."""
-import os
 import pickle
-import subprocess
 
 import pytest
+from conftest import make_key
 
 import errbus
 from errbus._errbus import lib
@@ -14,9 +13,7 @@ pytestmark = pytest.mark.skipif(not lib.bus_can_seal(), reason="libbus was built
 
 def key(folder, name):
     path = str(folder / name)
-    made = subprocess.run([os.environ["ERRBUS"], "key", "new", "--file", path], check=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30)
-    return path, made.stdout.decode().strip()
+    return path, make_key(path)
 
 
 def raised_at(bob, alice):
