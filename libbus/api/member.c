@@ -13,7 +13,8 @@
 static enum bus_err say_free(const struct bus *bus, struct bus_error **reterr)
 {
     return error_say(reterr, BUS_EINVAL, ERROR_TYPE_NO_JOB,
-                     "job '%s' was not created by bus_job_create(): it has no members", bus->job);
+                     "job '%s' was not created by bus_admin_job_create(): it has no members",
+                     bus->job);
 }
 
 enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t timeout_ms,

@@ -38,7 +38,7 @@ def _tell(news: "asyncio.Future[None]") -> None:
 
 
 class _Handle(Generic[_Sync]):
-    """What is opened by `async with`, or by `await`."""
+    """An object that `async with`, or `await`, opens."""
 
     sync: _Sync
     _make: Callable[..., _Sync]
@@ -173,7 +173,7 @@ class Tap(_Handle[admin.Tap]):
             try:
                 await asyncio.wait_for(readable(self.sync.fileno()), left)
             except asyncio.TimeoutError:
-                pass  # look once more
+                pass  # sync.next(0) says so
 
     def fileno(self) -> int:
         """As errbus.Tap.fileno()."""

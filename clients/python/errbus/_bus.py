@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""A membership in one attempt of one job: values are promised, written and awaited."""
+"""A membership in one attempt of one job: it promises, writes and awaits values."""
 from __future__ import annotations
 
 import atexit
@@ -45,19 +45,19 @@ class Membership(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The run of a job that this party joined: topics of another run are not seen."""
+    """The run of a job that this party joined.  A party sees the topics of its own run alone."""
 
-    number: int  # from 1 in each job; of a created job: its attempt
-    incarnations: int  # of this party in this run, with this one
-    is_continued: bool  # all parties of this run had ended before this one joined
-    rest: float  # with is_continued: when the last of them ended, in seconds since the epoch
+    number: int  # from 1 on in each job; of a created job: its attempt
+    incarnations: int  # of this party in this run; this incarnation counts
+    is_continued: bool  # all parties of this run had ended before this party joined
+    rest: float  # with is_continued: the end of the last one, in seconds since the epoch
 
 
 class Gathered:
-    """What Bus.gather() got.
+    """The result of Bus.gather().
 
-    slots is a list of (topic, number).  values has the bytes by slot, each a read-only memoryview;
-    errors has the RemoteError by slot.
+    slots is a list of (topic, number).  values maps a slot to its bytes, a read-only memoryview.
+    errors maps a slot to its RemoteError.
     """
 
     def __init__(self, slots: Slots, need: Optional[int], enough: Optional[int]) -> None:
@@ -67,7 +67,10 @@ class Gathered:
         count = len(self.slots)
         least = need if need is not None else enough if enough is not None else count
         if not 0 <= least <= count or not 0 <= (enough or 0) <= count:
-            raise errors.Invalid(f"of {count} slots, {least} cannot be needed")
+            raise errors.Invalid(
+                f"gather() of {count} slots: need and enough are from 0 to {count}, not {need!r} and "
+                f"{enough!r}"
+            )
         self._enough = count if enough is None else enough
         self._errors_max = count - least
 
@@ -79,7 +82,7 @@ class Gathered:
 
     @property
     def missing(self) -> List[Tuple[str, int]]:
-        """The slots that are not settled, in the order of slots."""
+        """The slots without an outcome, in the order of slots."""
         return [s for s in self.slots if s not in self.values and s not in self.errors]
 
     def __repr__(self) -> str:
@@ -104,7 +107,7 @@ def _one_of(names: Dict[str, int], name: str, what: str) -> int:
         raise errors.Invalid(f"{what} is one of {', '.join(names)}, not {name!r}") from None
 
 
-# Values that the library reads where they are, by number; see _release_owned().
+# The values that the library reads where they are, by their numbers; see _release_owned().
 _lent: Dict[int, Any] = {}
 _lent_last = 0
 _lent_lock = threading.Lock()
@@ -120,10 +123,10 @@ def _release_owned() -> None:
 
 
 class Slot:
-    """A promise: from now on the absence of its value is a failure.
+    """The promise of a value.  If the value does not come, the readers get an error.
 
-    `with` settles it in any case: with the value of commit(), with the exception that left the
-    block, or as errbus.abandoned.
+    `with` settles the slot in any case: with the value of commit(), with the exception that left
+    the block, or with an error of type errbus.abandoned.
     """
 
     def __init__(self, bus: "Bus", slot: Any, topic: str) -> None:
@@ -134,24 +137,28 @@ class Slot:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is settled, as far as this party knows: a value would come too late."""
+        """Whether this party knows of an outcome of the slot: then a value comes too late."""
         return not self._box or lib.bus_slot_is_settled(self._box[0]) == 1
 
     def _take(self) -> Any:
         try:
             slot = self._box.pop()
         except IndexError:
-            raise errors.Settled(f"{self.topic}#{self.seq} is settled already") from None
-        ffi.gc(slot, None)  # the call that follows takes it over
+            raise errors.Settled(
+                f"slot {self.seq} of {self.topic} was settled by this program before; reserve "
+                "another slot"
+            ) from None
+        ffi.gc(slot, None)  # the next call takes the slot over
         return ffi.new("struct bus_slot **", slot)
 
     def commit(self, value: Any, copy: bool = True) -> None:
         """Settles the slot with bytes, a str (as UTF-8) or a buffer such as a numpy array.
 
-        The shape and the type of an array do not travel: see errbus.codec.  copy=False, from 64 KiB
-        on: the bytes are read where they are, each time they are sent.  They must not change before
-        Bus.flush() has returned.  Raises Settled if the slot has an outcome already, TooBig, Full
-        after send_timeout, and Fenced or Closed if this party is over.
+        Only the bytes of an array travel: for its shape and type see errbus.codec.  copy=False: the
+        library reads 64 KiB and more where they are, each time it sends them.  They must not change
+        before Bus.flush() has returned.  Raises Settled if the slot has an outcome already, TooBig
+        above the limit of the slot or the broker, Full after send_timeout, and Fenced, Lost or
+        Closed if this party is over.
         """
         data = payload(value)
         if copy or len(data) < 65536:
@@ -179,8 +186,8 @@ class Slot:
             errors.raise_code(code)
 
     def fail(self, error: Optional[BaseException] = None) -> None:
-        """Settles the slot with an error; an exception goes with its traceback and causes.  None:
-        errbus.abandoned.  Raises Settled if the slot has an outcome already."""
+        """Settles the slot with an exception, its traceback and its causes.  None stands for an
+        error of type errbus.abandoned.  Raises Settled if this program settled the slot before."""
         handle = errors.to_handle(error)
         lib.bus_slot_fail(self._take(), handle)
 
@@ -194,20 +201,23 @@ class Slot:
             self.fail(error)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a slot is a promise of this process: it does not pickle")
+        raise TypeError(
+            f"slot {self.seq} of {self.topic} is a promise of this process and does not pickle; send "
+            "its topic and number"
+        )
 
 
 class Bus:
     """A membership; errbus.open() makes it.  Any thread may call it at any time.
 
-    Times are in seconds; None is without limit.  Every wait can be interrupted by Ctrl-C.  `with`
-    leaves the job at its end; an exception that leaves the block fails the party.
+    Times are in seconds; None stands for no limit.  Ctrl-C ends every wait.  The end of a `with`
+    block leaves the job.  An exception that leaves the block fails the party.
     """
 
     def __init__(self, pointer: Any, send_timeout: Optional[float]) -> None:
         self._box = [pointer]
         self._users: List[int] = []
-        self._left: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # the last user, after the end
+        self._left: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # news: the last user left
         self._send_timeout = send_timeout
         self._workers: List[threading.Thread] = []
         self._replies: str = ffi.string(lib.bus_replies(pointer)).decode()
@@ -215,13 +225,16 @@ class Bus:
         self.job: str = ffi.string(lib.bus_job(pointer)).decode()
         _open_buses.add(self)
 
-    # ---- calls: none is under way when the handle goes
+    # ---- calls: close() frees the handle when none is under way
 
     def _call(self, call: Callable[[Any], Any]) -> Any:
         self._users.append(1)
         try:
             if not self._box:
-                raise errors.Closed("the bus is closed")
+                raise errors.Closed(
+                    f"the bus of party {self.party} of job {self.job} is closed, or belongs to the "
+                    "parent of this process: errbus.open() makes another one"
+                )
             return call(self._box[0])
         finally:
             self._users.pop()
@@ -234,7 +247,7 @@ class Bus:
             errors.raise_code(code)
 
     def _with_room(self, call: Callable[[], Any]) -> int:
-        """A call that sends: after BUS_EFULL again, within the time for that."""
+        """A call that sends: it is repeated after BUS_EFULL, for send_timeout seconds."""
         return _wait.in_slices(lambda _ms: call(), self._send_timeout, int(lib.BUS_EFULL))
 
     def _send(self, call: Callable[[Any], Any]) -> None:
@@ -242,8 +255,22 @@ class Bus:
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
-    def _wait_for(self, call: Callable[[Any, int, Any], Any], timeout: Optional[float]) -> int:
-        """A call that waits and has a reterr, in slices; raises all but BUS_OK."""
+    def _late(self, what: str, timeout: Optional[float], look: str = "") -> errors.TimedOut:
+        """The error of a wait whose time is up.  look: the command that says more."""
+        who = f"party {self.party} of job {self.job}"
+        return errors.late(who, what, timeout, look or f"errbus why {self.job}")
+
+    def _awaited(self, topic: str, seq: int) -> Tuple[str, str]:
+        """The slot of a wait, and the command that says more."""
+        what = f"slot {seq} of {topic}, which has no outcome yet"
+        return what, f"errbus why -j {self.job} {topic} {seq}"
+
+    def _wait_for(
+        self, call: Callable[[Any, int, Any], Any], timeout: Optional[float], what: str,
+        look: str = "",
+    ) -> int:
+        """A call that waits and has a reterr, in slices.  It raises an error for each code but
+        BUS_OK.  what, look: as in _late()."""
         reterr = ffi.new("struct bus_error **")
 
         def one(timeout_ms: int) -> int:
@@ -252,6 +279,8 @@ class Bus:
             return int(self._call(lambda bus: call(bus, timeout_ms, reterr)))
 
         code = _wait.in_slices(one, timeout)
+        if code == lib.BUS_ETIMEDOUT:
+            raise self._late(what, timeout, look)
         if code != lib.BUS_OK:
             errors.raise_code(code, reterr)
         return code
@@ -266,12 +295,13 @@ class Bus:
         needs: Slots = (),
         value_bytes_max: int = 0,
     ) -> Slot:
-        """Reserves a slot of an own topic: "model" is "alice/model" for others.
+        """Reserves a slot of an own topic: others read "model" of alice as "alice/model".
 
         deadline: seconds after which the slot fails with kind deadline.  seq: its number, above all
-        numbers before, or None for the next one.  needs: slots as (topic, number); when one of them
-        fails, this one does.  value_bytes_max: bytes; a larger value is TooBig.  Raises Denied for
-        a topic of another party, Settled for a number that is used, Full after send_timeout.
+        earlier ones; None: the next one.  needs: slots as (topic, number); when one of them fails,
+        this slot fails too.  value_bytes_max: the most bytes of its value, which larger ones raise
+        TooBig for; 0: the limit of the broker.  Raises Denied for a topic of another party, Settled
+        for a number that was used, Full after send_timeout, Invalid for a name that is none.
         """
         options = ffi.new("struct bus_slot_options *")
         lib.shim_slot_options_init(options)
@@ -302,14 +332,14 @@ class Bus:
         return Slot(self, out[0], whole)
 
     def publish(self, topic: str, value: Any) -> None:
-        """Publishes one value: bytes, a str, or a buffer such as a numpy array; it is copied.
-        Raises as Slot.commit() does, and Denied for a topic of another party."""
+        """Publishes one value, which it copies: bytes, a str, or a buffer such as a numpy array.
+        Raises as Slot.commit(), and Denied for a topic of another party."""
         name, data = topic.encode(), payload(value)
         self._send(lambda bus: lib.bus_publish(bus, name, data, len(data)))
 
     def publish_many(self, topic: str, values: Iterable[Any]) -> None:
-        """Publishes many values of one topic, all or none, for the cost of one call.  Raises as
-        publish()."""
+        """Publishes many values of one topic in one call: all of them, or none if it raises.
+        Raises as publish()."""
         name = topic.encode()
         keep = [payload(value) for value in values]
         rows = ffi.new("struct bus_value[]", max(1, len(keep)))
@@ -325,16 +355,17 @@ class Bus:
         error: Optional[BaseException] = None,
         timeout: Optional[float] = None,
     ) -> None:
-        """Replaces the outcome of an own slot by an error, if no subscriber was sent it yet.
-        Raises Settled if one was, or if it is an error already; TimedOut after timeout seconds, and then
-        the outcome is open."""
+        """Replaces the value of an own slot by an error, if the broker has sent it to no subscriber
+        yet.  It also settles an open slot, and cancels a request.  Raises Settled if a subscriber
+        was sent the value, or if the outcome is an error already.  Raises TimedOut after timeout
+        seconds; get() then tells the outcome."""
         name, handle, ms = topic.encode(), errors.to_handle(error), _wait.to_ms(timeout)
         self._check(lambda bus: lib.bus_retract(bus, name, seq, handle, ms))
 
     def flush(self, timeout: Optional[float] = None) -> None:
-        """Waits until the broker has answered all that was sent.  Raises Settled if it refused
-        something: refusals() has it.  Raises TimedOut after timeout seconds, Lost without a broker.
-        """
+        """Waits until the broker has answered all that this bus sent.  Raises Settled if the broker
+        refused something: refusals() has it.  Raises TimedOut after timeout seconds, and Lost if the
+        broker is out of reach for too long."""
         code = _wait.in_slices(
             lambda ms: int(self._call(lambda bus: lib.bus_flush(bus, ms))), timeout
         )
@@ -343,11 +374,12 @@ class Bus:
         _release_owned()
 
     def refusals(self) -> List[errors.RemoteError]:
-        """Takes what the broker refused: values or errors of this party that do not stand."""
+        """Takes the errors of all that the broker refused: values and errors of this party that do
+        not stand."""
         return self._take_all(lib.bus_refusal)
 
     def notices(self) -> List[errors.RemoteError]:
-        """Takes the notices that are here: what this party may want to know, and is no failure."""
+        """Takes the notices that have come: what this party may want to know, and is no failure."""
         return self._take_all(lambda bus, out: lib.bus_notice(bus, lib.BUS_POLL, out))
 
     def _take_all(self, call: Any) -> List[errors.RemoteError]:
@@ -360,24 +392,29 @@ class Bus:
     # ---- awaiting
 
     def get(self, topic: str, seq: int, timeout: Optional[float] = None) -> memoryview:
-        """Waits for slot seq of a topic such as "alice/grads": its bytes, as a memoryview that is
-        read-only, one-dimensional and not copied.
+        """Waits for slot seq of a topic such as "alice/grads".  Returns its bytes without a copy,
+        as a memoryview that is read-only and one-dimensional.
 
         np.frombuffer(value, "f4").reshape(shape) makes an array of it, which keeps the bytes alive.
-        Raises the error that took the value's place, as the class of its kind; TimedOut after
-        timeout seconds, and then calling again goes on; Fenced, Lost or Closed if this party is
-        over.  A party that has not joined yet is waited for.
+        Raises the error in the place of the value, as the class of its kind.  Raises TimedOut after
+        timeout seconds; another call goes on with the wait.  Raises Fenced, Lost or Closed if this
+        party is over.  The call also waits for a party that has not joined yet.
         """
         out = ffi.new("struct bus_msg **")
         name = topic.encode()
-        self._wait_for(lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, out, err), timeout)
+        self._wait_for(
+            lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, out, err),
+            timeout, *self._awaited(topic, seq),
+        )
         return value_of(ffi.gc(out[0], lib.shim_msg_free))
 
     def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
-        """Waits until the outcome of a slot stands, without its value; raises as get()."""
+        """Waits for the outcome of a slot without its value.  An own slot is waited for until the
+        broker has its outcome, as durable as `durability` says.  Raises as get()."""
         name = topic.encode()
         self._wait_for(
-            lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, ffi.NULL, err), timeout
+            lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, ffi.NULL, err),
+            timeout, *self._awaited(topic, seq),
         )
 
     def gather(
@@ -389,9 +426,10 @@ class Bus:
     ) -> Gathered:
         """Waits for many slots, given as (topic, number).
 
-        need: so many values must come, or the call raises GatherFailed with all errors as causes;
-        None: all.  enough: with so many values it returns at once; None: it waits for all.  Raises
-        TimedOut after timeout seconds.  Both exceptions have .gathered.
+        need: the least number of values; with fewer, the call raises GatherFailed, whose causes are
+        all errors.  None: all slots.  enough: with so many values the call returns at once; None:
+        it waits for all outcomes.  Raises TimedOut after timeout seconds.  Both exceptions have a
+        Gathered in `gathered`.
         """
         gathered = Gathered(slots, need, enough)
         count = len(gathered.slots)
@@ -405,7 +443,7 @@ class Bus:
                 lambda bus, ms, err: lib.bus_gather(
                     bus, wants, count, gathered._enough, gathered._errors_max, ms, err
                 ),
-                timeout,
+                timeout, f"the outcomes of {count} slots; its gathered.missing has the open ones",
             )
         except errors.Error as error:
             self._settle(wants, gathered)
@@ -440,15 +478,17 @@ class Bus:
         lease: float = 0,
         pieces: bool = False,
     ) -> Subscription:
-        """Subscribes to topics: "alice/grads", "+/grads", "alice/#".
+        """Subscribes to all topics that one of the patterns matches: "alice/grads", "+/grads",
+        "alice/#".
 
-        name: durable, under this name.  group: each value is a task of one member.  from_seq: a
-        number, "oldest" that is kept, or "now".  gaps: when the reader is too slow, slots are
-        dropped and Overrun says so; else the writers wait.  keep: seconds that a durable name
-        without a reader holds writers back.  credit: tasks that a member holds at a time.
-        deliver_max: deliveries of a task in all.  lease: seconds that a member has for a task.
-        pieces: large values come in pieces, each as it arrives: see Message.piece.  Raises Invalid
-        for what is no pattern; what the broker refuses, the first receive raises.
+        name: the subscription is durable, under this name.  group: each value is a task of one
+        member of the group.  from_seq: the first number, or "oldest": the oldest slot that the
+        broker keeps, or "now".  gaps: a reader that is too slow loses slots, and Overrun says so;
+        without it the writers wait.  keep: seconds for which a durable name without a reader holds
+        writers back.  credit: tasks that a member holds at a time.  deliver_max: deliveries of a
+        task in all.  lease: seconds that a member has for a task.  pieces: a large value comes in
+        pieces, each when it arrives; see Message.piece.  Raises Invalid for a text that is no
+        pattern.  The first receive raises what the broker refuses.
         """
         texts: List[Any] = []
         options = ffi.new("struct bus_sub_options *")
@@ -467,7 +507,7 @@ class Bus:
         options.is_in_pieces = 1 if pieces else 0
         out = ffi.new("struct bus_sub **")
         self._check(lambda bus: lib.bus_sub_open(bus, pattern.encode(), options, out))
-        sub = Subscription(self, out[0])
+        sub = Subscription(self, out[0], " ".join((pattern, *more)))
         for other in more:
             sub.add(other)
         return sub
@@ -481,11 +521,11 @@ class Bus:
         deadline: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> memoryview:
-        """Asks a group, and waits for the reply of one member: its bytes, as of get().
+        """Asks a group, and waits for the reply of one member.  Returns bytes as get() does.
 
-        deadline: seconds after which the broker fails the request.  Raises the worker's error;
-        WorkerLost if the last worker that had it was lost; TimedOut after timeout seconds.  A wait
-        that ends otherwise than with an answer cancels the request.
+        deadline: seconds after which the broker fails the request.  Raises the error of the worker,
+        WorkerLost if the last worker that held the request was lost, and TimedOut after timeout
+        seconds.  A wait that ends without an answer cancels the request.
         """
         seq = self.ask(topic, value, deadline)
         try:
@@ -497,8 +537,8 @@ class Bus:
             raise
 
     def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
-        """Asks a group, and does not wait: get(bus.replies, number) is the reply.  Raises as
-        publish()."""
+        """Asks a group without waiting, and returns a number: get(bus.replies, number) waits for
+        the reply.  Raises as publish()."""
         name, data, ms = topic.encode(), payload(value), _wait.to_ms(deadline)
         out = ffi.new("uint64_t *")
         self._send(lambda bus: lib.bus_request(bus, name, data, len(data), ms, out))
@@ -513,7 +553,7 @@ class Bus:
         try:
             self.retract(self._replies, seq, None, 0)
         except errors.Error:
-            pass  # it ended, or the bus did
+            pass  # the request or the bus has ended
 
     def worker(
         self,
@@ -524,11 +564,13 @@ class Bus:
         deliver_max: int = 0,
         lease: float = 0,
     ) -> Callable[[Callable[[Message], Any]], Callable[[Message], Any]]:
-        """Makes a function a member of a group: threads of its own call it with each task.
+        """Decorates a function: it becomes a member of a group, whose own threads call it with each
+        task.
 
-        What it returns is the reply (None: an empty one); what it raises fails the request.  A task
-        that is no request and raises goes to another delivery, deliver_max in all.  lease: seconds
-        for a task.  The threads end with the bus.
+        The result of the function is the reply to a request (None: an empty one), and its exception
+        fails the request.  If a task is no request, an exception of the function brings the task
+        back to the group, for deliver_max deliveries in all.  lease: seconds for a task.  The
+        threads end with the bus.
         """
 
         def decorate(function: Callable[[Message], Any]) -> Callable[[Message], Any]:
@@ -551,31 +593,34 @@ class Bus:
     # ---- the party and its job
 
     def complete(self, timeout: Optional[float] = None) -> None:
-        """Says that this party is done, and succeeded.  Raises Invalid if slots are open, Fenced if
-        the party is over, and as flush()."""
+        """Says that this party has done its work.  Raises Invalid if slots are open, Fenced if the
+        party is over, TimedOut after timeout seconds, and else as flush()."""
         code = self._call(lambda bus: lib.bus_complete(bus, lib.BUS_POLL))
         if code not in (lib.BUS_OK, lib.BUS_ETIMEDOUT):  # flush() waits for the answer
             errors.raise_code(code)
         self.flush(timeout)
 
     def fail(self, error: Optional[BaseException] = None) -> None:
-        """Says that the whole party failed: its open slots get the error, and so does the job."""
+        """Says that the whole party failed.  The error settles its open slots, and is one of the
+        errors of the job."""
         handle = errors.to_handle(error)
         self._call(lambda bus: lib.bus_fail(bus, handle))
 
     def progress(self, within: Optional[float], where: Optional[str] = None) -> None:
-        """Promises to call again within so many seconds; the broker fails a party that does not.
-        None: it promises nothing any more.  where: as "round 3, batch 17"; the error then says it."""
+        """Promises another call within so many seconds.  The broker fails a party that breaks the
+        promise, with kind stalled.  None ends the promise.  where: a text such as "round 3, batch
+        17", for that error and for `errbus why`."""
         keep: List[Any] = []
         ms = _wait.to_ms(within)
         self._call(lambda bus: lib.bus_progress_at(bus, ms, _or_null(where, keep)))
 
     def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
-        """Waits for a rank in an epoch above after; of a job that was created.  Raises TimedOut
-        after timeout seconds, Invalid if nobody created the job, and Fenced when it is over."""
+        """Waits for a rank in an epoch above `after`.  Raises TimedOut after timeout seconds,
+        Invalid if nobody created the job, and Fenced when the job is over."""
         out = ffi.new("struct bus_membership *")
         self._wait_for(
-            lambda bus, ms, err: lib.bus_membership_wait(bus, after, ms, out, err), timeout
+            lambda bus, ms, err: lib.bus_membership_wait(bus, after, ms, out, err),
+            timeout, f"a rank in an epoch above {after}", f"errbus job show {self.job}",
         )
         return Membership(out.epoch, out.attempt, out.rank, out.world_size)
 
@@ -583,55 +628,63 @@ class Bus:
         """Waits until all members of this epoch wait at its next barrier.  Raises TimedOut after
         timeout seconds, a RemoteError of type errbus.epoch if the membership changed, Ended if a
         member completed, and Invalid if this party never was in the epoch."""
-        self._wait_for(lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err), timeout)
+        self._wait_for(
+            lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err),
+            timeout, f"the other members at the barrier of epoch {epoch}",
+        )
 
     def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
-        """Waits for the final verdict on this attempt: the root of all errors, the same for all.
-        Raises TimedOut after timeout seconds, and Closed if nothing had failed at the end."""
+        """Waits for the final verdict on this attempt.  Returns the root of all errors, which is
+        the same at each party.  Raises TimedOut after timeout seconds, and Closed if the job ended
+        without a failure."""
         out = ffi.new("struct bus_error **")
         code = _wait.in_slices(
             lambda ms: int(self._call(lambda bus: lib.bus_verdict(bus, ms, out))), timeout
         )
+        if code == lib.BUS_ETIMEDOUT:
+            raise self._late("the final verdict", timeout, f"errbus verdict {self.job}")
         if code != lib.BUS_OK:
             errors.raise_code(code)
         return errors.from_handle(errors.own(out[0]))
 
     @property
     def failure(self) -> Optional[errors.RemoteError]:
-        """Why this party is over; None: it is not over."""
+        """The error that ended this party; None: the party is not over."""
         handle = self._call(lib.bus_failure)
         return None if handle == ffi.NULL else errors.from_handle(errors.own(handle))
 
     def failure_fileno(self) -> int:
-        """A descriptor for select() that becomes readable when this party is over."""
+        """A descriptor for select(): it becomes readable when this party is over."""
         return int(self._call(lib.bus_failure_fd))
 
     @property
     def durability(self) -> str:
-        """What acknowledged values survive: "memory", "process" or "disk"."""
+        """How durable an acknowledged value is: "memory": it is gone with the broker; "process": it
+        survives the end of the broker; "disk": it survives the end of the machine."""
         level = self._call(lib.bus_durability)
         return str(ffi.string(lib.bus_durability_name(level)).decode())
 
     @property
     def run(self) -> Run:
-        """What the broker said of the run when this party joined."""
+        """The run that this party joined."""
         out = ffi.new("struct bus_run *")
         self._check(lambda bus: lib.bus_run_get(bus, out))
         return Run(out.number, out.incarnations, out.is_continued == 1, out.rest_ns / 1e9)
 
     @property
     def token(self) -> str:
-        """The token of a guard: open(token=) of another process joins as the same party."""
+        """The token of a guard.  Another process joins as the same party with open(token=)."""
         return str(ffi.string(self._call(lib.bus_token)).decode())
 
     def stop(self) -> None:
-        """Ends all waits and promises of this bus, present and future, with Closed."""
+        """Ends all waits of this bus, present and future: they raise Closed.  So does each call that
+        promises or writes."""
         self._call(lib.bus_stop)
 
     def close(self, timeout: float = 5) -> None:
-        """Leaves the job: open slots fail as party_left.  Values that were received stay good.
-        Twice is once.  Raises TimedOut if the broker did not acknowledge everything within timeout
-        seconds, Settled if it refused something, Lost if it is gone."""
+        """Leaves the job: open slots fail with kind party_left.  Received values stay valid.  A
+        second call does nothing.  Raises TimedOut if the broker did not acknowledge everything
+        within timeout seconds, Settled if it refused something, and Lost if it is out of reach."""
         try:
             self._call(lib.bus_stop)
             code = _wait.in_slices(
@@ -648,7 +701,7 @@ class Bus:
             errors.raise_code(closed if closed != lib.BUS_OK else code)
 
     def _close_now(self, timeout: float) -> int:
-        """Without a call of another thread under way."""
+        """Closes the handle when no other thread is in a call."""
         try:
             bus = self._box.pop()
         except IndexError:
@@ -676,7 +729,7 @@ class Bus:
             self.fail(error)
             self.close()
         except errors.Error:
-            pass  # the exception that goes on says more
+            pass  # the exception that left the block says more
 
     def __del__(self) -> None:
         if self._box:
@@ -687,7 +740,10 @@ class Bus:
         return f"<errbus.Bus {self.job}/{self.party}{'' if self._box else ' closed'}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a bus is a membership of this process: it does not pickle; open another")
+        raise TypeError(
+            f"the bus of party {self.party} of job {self.job} is a membership of this process and "
+            "does not pickle; call errbus.open() in the other process"
+        )
 
 
 def _serve(sub: Subscription, function: Callable[[Message], Any]) -> None:
@@ -739,16 +795,27 @@ def open(
     """Joins a job as a party, and waits up to timeout seconds for the broker.
 
     endpoint: None is $ERRBUS_SERVER, else tcp://127.0.0.1:7370.  job, party: None is $ERRBUS_JOB
-    and $ERRBUS_PARTY.  heartbeat, lost_after, reconnect_grace, broker_lost: seconds, as in struct
-    bus_options.  send_timeout: seconds that a call waits for room.  outbox_bytes, inbox_bytes:
-    bytes under way, 0 for 64 MiB.  disclosure: what others see of its errors: "full"
-    with tracebacks, "message" (the default), "type" or "none".  run, run_rule: which run of the job
-    it joins: "as_found", "continue", "follow" or "next".  A party that left well and opens again,
-    when nobody else is left, begins the next run: its topics are empty.  With "continue" it reads
-    and writes on.  auditor: the public key to which tracebacks and attachments are sealed, None is
-    $ERRBUS_AUDITOR: see RemoteError.open().  key: the file of the key for a broker that has one,
-    None is $ERRBUS_KEY, else ~/.config/errbus/key.  Raises TimedOut without a broker, Denied for a name
-    that is in use, Protocol for a broker of another version.
+    and $ERRBUS_PARTY, else "default" and a name of host and process.
+
+    Times are seconds.  heartbeat: between two signs of life.  lost_after: silence after which this
+    party is lost.  reconnect_grace: to reconnect after a closed connection.  broker_lost: for which
+    the broker may be out of reach.  send_timeout: for which a call waits for room; then it raises
+    Full.  outbox_bytes: bytes on their way to the broker; inbox_bytes: bytes received and not taken
+    yet; 0 stands for 64 MiB.
+
+    disclosure: how much others see of this party's errors: "full" with tracebacks, "message" (the
+    default), "type" or "none".  run: the name of the run; run_rule: the run of the job that this
+    party joins: "as_found", "continue", "follow" or "next".  A party that left well, and opens again
+    when no other party is left, begins the next run, whose topics are empty.  With "continue" it
+    reads and writes on.
+
+    guard: this bus watches over another process, which joins with its token.  auditor: the public
+    key to which tracebacks and attachments are sealed, None is $ERRBUS_AUDITOR: see
+    RemoteError.open().  key: the file of the key for a broker that has one, None is $ERRBUS_KEY,
+    else ~/.config/errbus/key.
+
+    Raises TimedOut if no broker is in reach, Denied for a name that is in use or for a key that the
+    broker does not know, Protocol for a broker of another version, Invalid for a wrong option.
     """
     keep: List[Any] = []
     options = ffi.new("struct bus_options *")
@@ -789,7 +856,8 @@ def open(
 
 
 def _at_exit() -> None:
-    """Buses that are still open: an exception that ends the program fails their parties."""
+    """Closes the buses that are still open.  An exception that ends the program fails their
+    parties."""
     error = getattr(sys, "last_value", None)
     for bus in list(_open_buses):
         try:
@@ -801,7 +869,7 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    """The membership stays the parent's: the handles are forgotten, not closed."""
+    """A forked child forgets the handles and does not close them: they belong to the parent."""
     global _lent_lock
     _lent_lock = threading.Lock()
     for bus in list(_open_buses):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""@errbus.record: writes the exception that ends main() to the file in which a launcher looks."""
+"""@errbus.record: writes the exception that ends main() to a file, which a launcher reads."""
 from __future__ import annotations
 
 import functools
@@ -30,8 +30,9 @@ def _row(error: BaseException, stamp_ns: int) -> Dict[str, Any]:
 
 
 def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
-    """Writes the error in torch's form to path, or to $ERRBUS_ERROR_FILE and
-    $TORCHELASTIC_ERROR_FILE.  A file that is there already is left: it has the first error."""
+    """Writes the error in the form of torch to path, or to the files that $ERRBUS_ERROR_FILE and
+    $TORCHELASTIC_ERROR_FILE name.  A file that exists stays as it is: it has the first error.  The
+    call raises nothing if it cannot write."""
     text = json.dumps(_row(error, time.time_ns()))
     variables = ("ERRBUS_ERROR_FILE", "TORCHELASTIC_ERROR_FILE")
     named: List[Optional[str]] = [path] if path else [os.environ.get(name) for name in variables]
@@ -40,12 +41,12 @@ def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
             with open(one, "x", encoding="utf-8") as file:
                 file.write(text)
         except OSError:
-            pass  # the file exists, or cannot be written; the exception goes on in any case
+            pass  # the file exists, or cannot be written; the exception says all anyway
 
 
 def record(main: _Main) -> _Main:
-    """Decorates main(): an exception that leaves it is written to the error files of errbus run
-    and of torch, and goes on.  SystemExit without an error is none."""
+    """Decorates main().  An exception that leaves main() is written to the error files of errbus
+    run and of torch, and is raised on.  SystemExit with the status 0 is no error."""
 
     @functools.wraps(main)
     def wrapped(*args: Any, **named: Any) -> Any:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def _let_go(owner: Any, _pointer: Any) -> None:
-    """The destructor of a value: with it goes the reference to its owner."""
+    """The destructor of a value: it drops the reference to the owner."""
 
 
 def view(owner: Any, pointer: Any, size: int) -> memoryview:
-    """The bytes as a read-only memoryview, without a copy; owner lives as long as it, or as any
-    array that is made of it."""
+    """The bytes as a read-only memoryview, without a copy.  The owner lives as long as the view and
+    each array that is made of it."""
     if size == 0:
         return memoryview(b"")
     value = ffi.gc(ffi.cast("char *", pointer), partial(_let_go, owner))
@@ -27,14 +27,14 @@ def view(owner: Any, pointer: Any, size: int) -> memoryview:
 
 
 def value_of(msg: Any) -> memoryview:
-    """The value of a struct bus_msg * that the collector frees."""
+    """The value of a struct bus_msg * that the garbage collector frees."""
     size = ffi.new("size_t *")
     pointer = lib.bus_msg_value(msg, size)
     return view(msg, pointer, size[0])
 
 
 def payload(value: Any) -> Any:
-    """The bytes of a str, or of anything contiguous with a buffer: bytes, an array, a memoryview."""
+    """The bytes of a str, or of an object with a buffer: bytes, an array, a memoryview."""
     if isinstance(value, str):
         value = value.encode()
     try:
@@ -43,19 +43,28 @@ def payload(value: Any) -> Any:
         return ffi.from_buffer(bytes(memoryview(value)))  # not contiguous
     except TypeError:
         raise TypeError(
-            f"a value is bytes, str or a buffer such as a numpy array, not {type(value).__name__}"
+            f"a value is bytes, str or a buffer such as a numpy array, not {type(value).__name__}; "
+            "errbus.codec makes bytes of other objects"
         ) from None
 
 
 class PartyEnded(NamedTuple):
-    """An outcome of a subscription: a party ended, and owed nothing."""
+    """An outcome of a subscription: this incarnation of a party ended, and owed nothing."""
 
     party: str
     incarnation: int
 
 
+def ended(end: PartyEnded) -> errors.Ended:
+    """The exception for the good end of a party."""
+    return errors.Ended(
+        f"party {end.party} ended (incarnation {end.incarnation}) and owes nothing: the next call "
+        "waits for other parties"
+    )
+
+
 class Piece(NamedTuple):
-    """Which bytes of a value a message has: those from offset on, of total in all."""
+    """The place of a message's bytes in a value of `total` bytes: they begin at `offset`."""
 
     offset: int
     total: int
@@ -65,9 +74,9 @@ class Piece(NamedTuple):
 class Message:
     """One received value.
 
-    A message ends once, with one of ack(), give_back(), reject(), reply() and fail(); a `for` over
-    the subscription acknowledges it when it asks for the next one.  A message that is forgotten is
-    given back.  value stays good whatever becomes of the message, and after Bus.close().
+    One of ack(), give_back(), reject(), reply() and fail() settles the message, once.  A `for` over
+    the subscription acknowledges a message when it takes the next one.  A message that the program
+    drops is given back.  `value` stays valid when the message is settled, and after Bus.close().
     """
 
     __slots__ = ("topic", "seq", "delivery", "is_request", "_box", "_value", "__weakref__")
@@ -82,19 +91,22 @@ class Message:
 
     @property
     def value(self) -> memoryview:
-        """The bytes, as a memoryview that is read-only, one-dimensional and not copied:
-        numpy.frombuffer(msg.value, dtype).  Raises Settled if it was not read before ack()."""
+        """The bytes without a copy, as a memoryview that is read-only and one-dimensional:
+        numpy.frombuffer(msg.value, dtype) makes an array of it.  Raises Settled if the program
+        settled the message before it read the value."""
         if self._value is None:
             dup = lib.bus_msg_dup(self._own())
             if dup == ffi.NULL:
-                raise errors.OutOfMemory("no memory for a message")
+                raise errors.OutOfMemory(
+                    f"no memory for the value of {self.topic}#{self.seq}; drop other messages"
+                )
             self._value = value_of(ffi.gc(dup, lib.shim_msg_free))
         return self._value
 
     @property
     def piece(self) -> Piece:
-        """Which piece of its value it is, of a subscription with pieces.  A piece with offset 0
-        makes all earlier pieces of its slot void."""
+        """The piece of the value that this message has, of a subscription with pieces.  After a
+        piece with offset 0, all earlier pieces of that slot are void."""
         offset, total = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         is_last = lib.bus_msg_piece(self._own(), offset, total) == 1
         return Piece(offset[0], total[0], is_last)
@@ -107,47 +119,53 @@ class Message:
 
     @property
     def is_settled(self) -> bool:
-        """Whether one of the calls below was made."""
+        """Whether ack(), give_back(), reject(), reply() or fail() has settled the message."""
         return not self._box
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for the result of the task any more."""
+        """Whether the lease of the task is over: no party waits for its result any more."""
         return bool(self._box) and lib.bus_msg_is_over(self._box[0], ffi.NULL) == 1
+
+    def _settled(self) -> errors.Settled:
+        return errors.Settled(
+            f"the message {self.topic}#{self.seq} was settled by this program before: settle it "
+            "once, and read its value before"
+        )
 
     def _own(self) -> Any:
         try:
             return self._box[0]
         except IndexError:
-            raise errors.Settled(f"{self.topic}#{self.seq} is settled already") from None
+            raise self._settled() from None
 
     def _take(self) -> Any:
-        self._own()
         try:
             msg = self._box.pop()
         except IndexError:
-            raise errors.Settled(f"{self.topic}#{self.seq} is settled already") from None
-        ffi.gc(msg, None)  # the call below takes the error over
+            raise self._settled() from None
+        ffi.gc(msg, None)  # the next call takes the message over
         return ffi.new("struct bus_msg **", msg)
 
     def ack(self) -> None:
-        """Done.  value stays good.  Raises Settled if one of these calls was made before."""
+        """Says that the program has done its work with the value, which stays valid.  Raises
+        Settled if the message is settled already."""
         lib.bus_msg_free(self._take())
 
     def give_back(self) -> None:
-        """Not done: the value comes again, to a group at once, to a durable name when it is opened
-        next.  Raises as ack()."""
+        """Says that the program has not done its work.  A group gets the value again at once; a
+        durable name gets it when it is opened next.  Raises as ack()."""
         lib.bus_msg_return(self._take())
 
     def reject(self, why: Optional[BaseException] = None, retry_after: Optional[float] = 0) -> None:
-        """This member of a group cannot do it.  retry_after: seconds; None: never, it becomes a
-        dead letter.  Raises as ack()."""
+        """Says that this member of a group cannot do the task.  retry_after: seconds until the
+        group gets the task again; None: never, and it becomes a dead letter.  Raises as ack()."""
         error = errors.to_handle(why)
         lib.bus_msg_reject(self._take(), error, _wait.to_ms(retry_after))
 
     def reply(self, value: Any) -> None:
-        """Answers a request with bytes, a str or a buffer.  Raises Settled if nobody waits for the
-        reply any more."""
+        """Answers a request with bytes, a str or a buffer.  Raises Settled if no party waits for the
+        reply any more, and Invalid for a task that is no request."""
         data = payload(value)
         msg = self._take()
         code = lib.bus_msg_reply(msg, data, len(data))
@@ -157,7 +175,8 @@ class Message:
             errors.raise_code(code)
 
     def fail(self, error: Optional[BaseException] = None) -> None:
-        """Fails a request; a task that is no request becomes a dead letter.  Raises as ack()."""
+        """Fails a request with an exception.  A task that is no request becomes a dead letter.
+        Raises as ack()."""
         handle = errors.to_handle(error)
         lib.bus_msg_fail(self._take(), handle)
 
@@ -168,13 +187,14 @@ Outcome = Union[Message, errors.RemoteError, errors.Overrun, PartyEnded]
 class Subscription:
     """A subscription: an iterator of messages.
 
-    next() raises the error that stands in the place of a value, and the next call goes on behind
-    it.  So `for` ends with the first error, and another `for` goes on; outcomes() never raises one.
-    The iterator ends when the subscription or its bus is closed.
+    next() raises an error that stands in the place of a value, and the next call continues behind
+    it.  So a `for` ends with the first error, and another `for` continues.  outcomes() yields errors
+    instead of raising them.  The iterator ends when the subscription or its bus is closed.
     """
 
-    def __init__(self, bus: "Bus", sub: Any) -> None:
+    def __init__(self, bus: "Bus", sub: Any, patterns: str) -> None:
         self._bus = bus
+        self._patterns = patterns
         self._sub = ffi.gc(sub, lib.shim_sub_close)
         self._lock = threading.Lock()
         self._is_closing = False
@@ -207,6 +227,8 @@ class Subscription:
             code = _wait.in_slices(call, timeout)
             if code == lib.BUS_OK:
                 return Message(out_msg[0])
+            if code == lib.BUS_ETIMEDOUT:
+                raise self._late(timeout)
             error = errors.taken(reterr)
             if code == lib.BUS_EFAILED and error is not None:
                 return error
@@ -216,6 +238,9 @@ class Subscription:
                 assert self._last_end is not None
                 return PartyEnded(*self._last_end)
         raise errors.failure_of(code, error)
+
+    def _late(self, timeout: Optional[float]) -> errors.TimedOut:
+        return self._bus._late(f"a value of {self._patterns}", timeout)
 
     def _gap(self, error: Optional[errors.RemoteError]) -> errors.Overrun:
         overrun = errors.failure_of(lib.BUS_EOVERRUN, error)
@@ -228,7 +253,7 @@ class Subscription:
         return overrun
 
     def _is_new_end(self) -> bool:
-        """Whether BUS_EENDED is about another party; else it is about this one."""
+        """Whether BUS_EENDED is about another party; False: it is about this party."""
         slot = self.slot
         if slot is None or "/" in slot[0] or slot == self._last_end:
             return False
@@ -237,18 +262,18 @@ class Subscription:
 
     @property
     def slot(self) -> Optional[Tuple[str, int]]:
-        """Topic and number of what was taken last, be it a value or an error; of a party's end,
-        the party and its incarnation."""
+        """Topic and number of the last outcome, a value or an error.  After the end of a party: the
+        party and its incarnation."""
         seq = ffi.new("uint64_t *")
         topic = lib.bus_sub_slot(self._sub, seq)
         return None if topic == ffi.NULL else (ffi.string(topic).decode(), seq[0])
 
     def recv(self, timeout: Optional[float] = None) -> Message:
-        """The next message, which the caller settles.  Raises what stands in its place, TimedOut
-        after timeout seconds, and Ended at the good end of a party."""
+        """Waits for the next message, which the caller settles.  Raises the error in its place,
+        TimedOut after timeout seconds, and Ended when a party ended that owed nothing."""
         outcome = self._outcome(timeout)
         if isinstance(outcome, PartyEnded):
-            raise errors.Ended(f"{outcome.party} ended, and owes nothing")
+            raise ended(outcome)
         if isinstance(outcome, errors.Error):
             raise outcome
         return outcome
@@ -269,7 +294,8 @@ class Subscription:
                 return outcome
 
     def outcomes(self) -> Iterator[Outcome]:
-        """All that comes: messages, errors in the place of values, gaps, and good ends of parties."""
+        """All outcomes, in order: messages, errors in the place of values, gaps (errbus.Overrun),
+        and the ends of parties that owed nothing."""
         while True:
             try:
                 outcome = self._outcome(None)
@@ -282,34 +308,35 @@ class Subscription:
     # ---- the rest
 
     def fileno(self) -> int:
-        """A descriptor that is readable while recv() would not wait."""
+        """A descriptor for select(): it is readable while recv() would not wait."""
         return int(lib.bus_sub_fd(self._sub))
 
     def add(self, pattern: str) -> None:
-        """One more pattern for the same subscription.  Raises Invalid if it is none."""
+        """Adds a pattern to the subscription.  Raises Invalid for a text that is no pattern."""
         code = lib.bus_sub_add(self._sub, pattern.encode())
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
     def drain(self) -> None:
-        """A member of a group asks for no more tasks; those on their way still come.  Raises
-        Invalid if this is no member of a group."""
+        """Takes no more tasks from the group; tasks on their way still come.  Raises Invalid for a
+        subscription that is no member of a group."""
         code = lib.bus_sub_drain(self._sub)
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
     def close(self) -> None:
-        """Ends the handle; a durable name stays, and goes on behind the last acknowledgement."""
+        """Ends the subscription.  A durable name stays at the broker, and the next subscription of
+        that name continues behind the last acknowledged value."""
         self._end(lib.bus_sub_close)
 
     def drop(self) -> None:
-        """Ends the handle, and removes a durable name with its backlog."""
+        """Ends the subscription, and removes its durable name with all values that wait for it."""
         self._end(lib.bus_sub_drop)
 
     def _end(self, end: Any) -> None:
         if self._is_closing:
             return
-        self._is_closing = True  # a waiting call sees it after its slice
+        self._is_closing = True  # a call that waits looks at it after each slice
         with self._lock:
             given, self._given = self._given, None
             if given is not None and not given.is_settled:

@@ -24,8 +24,8 @@ def to_ms(seconds: Optional[float]) -> int:
 
 
 def in_slices(call: Callable[[int], Any], timeout: Optional[float], again: int = 0) -> int:
-    """call(timeout_ms) until it returns another code than BUS_ETIMEDOUT (or again), or the time is
-    up: the last code."""
+    """Repeats call(timeout_ms) while it returns BUS_ETIMEDOUT, or the code `again`, for timeout
+    seconds at most.  Returns the last code."""
     end = None if timeout is None else time.monotonic() + timeout
     again = again or lib.BUS_ETIMEDOUT
     while True:
@@ -36,7 +36,8 @@ def in_slices(call: Callable[[int], Any], timeout: Optional[float], again: int =
 
 
 def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
-    """Undoes what the call opened after the interrupt, on whichever thread comes last."""
+    """Closes what the call opened after the interrupt.  Both threads call this; one of them does
+    it."""
     try:
         given_up.pop()
     except IndexError:
@@ -48,8 +49,9 @@ def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> No
 def interruptible(
     call: Callable[[Any, Any], Any], kind: str, undo: Callable[[Any], Any], keep: List[Any]
 ) -> Any:
-    """A call that opens something, on a thread of its own: so Ctrl-C ends the wait for it.  keep
-    lives as long as the call."""
+    """Runs a call that opens something on a thread of its own, so that Ctrl-C ends the wait for
+    it.  kind: the C type of the result's pointer.  undo closes a result that comes too late.  keep:
+    what must live as long as the call."""
     out = ffi.new(kind)
     reterr = ffi.new("struct bus_error **")
     codes: List[int] = []

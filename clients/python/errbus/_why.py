@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Who waits for whom in a job, and what would fail without a party: answers as plain values."""
+"""The waits of a job, and what would fail without a party, as plain values."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple
@@ -9,22 +9,22 @@ from errbus.errors import _text
 
 
 class WhyNode(NamedTuple):
-    """Somebody or something that waits, or is waited for.  Times are seconds."""
+    """A party or thing that waits, or that a party waits for.  Times are seconds."""
 
     kind: str  # "party", "barrier", "group" and others: see errbus-why(1)
     name: str
-    incarnation: int  # of a party; 0: it never came
+    incarnation: int  # of a party; 0: the party never joined
     state: str  # of a party
-    silent: float  # of a party: since the broker last heard it
-    where: str  # of a party: where, as Bus.progress() said last
+    silent: float  # of a party: the time since the broker last heard from it
+    where: str  # of a party: the text of its last Bus.progress()
     open: int  # slots that a party owes; of a slot: 1 until it is settled
     amount: int  # members, parties or slots that are missing: see struct bus_why_node
     seq: int  # of a slot
-    is_root: bool  # it waits for nobody, and others wait for it
-    cycle: int  # its cycle, from 1 on; 0: it is in none
-    waiters: int  # parties that wait for it, directly or not, outside its cycle
-    since: float  # the longest wait for it
-    waiting: List[str]  # of a root: who its waiters are, the nearest first
+    is_root: bool  # this node waits for no other, and others wait for it
+    cycle: int  # the number of its cycle, from 1 on; 0: it is in no cycle
+    waiters: int  # parties outside of its cycle that wait for this node, directly or not
+    since: float  # the longest wait for this node
+    waiting: List[str]  # of a root: the names of its waiters, the nearest first
 
 
 class WhyEdge(NamedTuple):
@@ -33,29 +33,29 @@ class WhyEdge(NamedTuple):
     waiter: WhyNode
     awaited: WhyNode
     wait: str  # "slot", "barrier", "credit" and others: see errbus-why(1)
-    amount: int  # slots, tasks or parties that it stands for
-    since: float  # the longest of these waits
+    amount: int  # slots, tasks or parties that the edge stands for
+    since: float  # seconds of the longest of these waits
     is_blocked: bool  # a call of the waiter has been blocked for a second
-    topic: str
+    topic: str  # of the slot of the longest wait, with seq; "": the wait is for no slot
     seq: int
 
 
 class Why(NamedTuple):
-    """Who waits for whom.  Of the nodes the roots come first, those with the most waiters before
-    the others, and then the members of each cycle."""
+    """The waits of a job.  The roots are the first of the nodes, those with the most waiters at the
+    front.  The members of each cycle follow, and then all others."""
 
     nodes: List[WhyNode]
     edges: List[WhyEdge]
-    left_out: int  # edges that the answer had no room for
+    left_out: int  # edges that did not fit in the answer
 
     @property
     def roots(self) -> List[WhyNode]:
-        """Those to look at: they wait for nobody, and others wait for them."""
+        """The nodes to look at: they wait for no other, and others wait for them."""
         return [node for node in self.nodes if node.is_root]
 
     @property
     def cycles(self) -> List[List[WhyNode]]:
-        """The members of each cycle: none of them can go on."""
+        """The members of each cycle: no member of a cycle can go on."""
         cycles: Dict[int, List[WhyNode]] = {}
         for node in self.nodes:
             if node.cycle:
@@ -64,24 +64,24 @@ class Why(NamedTuple):
 
 
 class WithoutRow(NamedTuple):
-    """Something that would follow from the loss of a party."""
+    """One thing that would follow from the loss of a party."""
 
     kind: str  # "owed", "needs", "party" and others: see errbus-why(1)
     name: str  # of the topic, party, group or durable name
     seq: int  # of slots: the first one
-    amount: int  # slots in a row; tasks; times that the error is raised
+    amount: int  # how many: slots with numbers in a row, tasks, or raises of the error
 
 
 class Without(NamedTuple):
-    """What would follow if a party were lost now."""
+    """The things that would follow if a party were lost now."""
 
     rows: List[WithoutRow]
     outlook: str  # of the job: "goes_on", "completes", "waits" or "fails"
     present: int  # parties that would be left
     min: int  # parties that the job needs; 0: nobody created it
-    window: float  # seconds for which it would wait for others
-    attempts_left: int  # that may follow if this attempt fails
-    left_out: int  # slots that the answer had no room for
+    window: float  # seconds for which the job would wait for others
+    attempts_left: int  # attempts that may follow if this one fails
+    left_out: int  # slots that did not fit in the answer
 
 
 def _waiting(found: Any, index: int) -> List[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Operators' calls, and taps: watch and change jobs without taking part in one."""
+"""The calls of operators, and taps: they watch and change jobs, and join none."""
 from __future__ import annotations
 
 import os
@@ -15,6 +15,11 @@ _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
 _PENDING = {"deliver": 0, "replace": 1}
 _DEADLOCKS = {"tell": 0, "fail": 1}
 CHANNELS = {"control": lib.BUS_CHANNEL_CONTROL, "data": lib.BUS_CHANNEL_DATA}
+_JOB_NUMBERS = ("min", "max", "max_restarts")
+_JOB_TIMES = ("join_window", "join_timeout", "settle", "deadline")
+_JOB_OPTIONS = (
+    *_JOB_NUMBERS, *_JOB_TIMES, "pending", "strategy", "disclosure", "deadlock", "auditor",
+)
 _Self = TypeVar("_Self", bound="_Handle")
 
 
@@ -24,14 +29,14 @@ class JobMember(NamedTuple):
     party: str
     incarnation: int
     state: str
-    rank: Optional[int]  # None: it waits for a place
+    rank: Optional[int]  # None: the party waits for a place
 
 
 class Job(NamedTuple):
-    """A snapshot of a job; error is the root of its verdict, or None."""
+    """A snapshot of a job.  error is the root of its verdict; None: no verdict names one."""
 
     name: str
-    state: str
+    state: str  # "free", "gathering", "running" and others: see errbus-job(1)
     attempt: int
     epoch: int
     world_size: int
@@ -40,8 +45,8 @@ class Job(NamedTuple):
 
 
 class StatusRow(NamedTuple):
-    """One thing that the broker holds, with counts of slots or tasks: open are promised and not
-    settled, pending wait to be read, dead are dead letters."""
+    """One thing that the broker holds, with counts of its slots or tasks.  open: they are promised
+    and not settled; pending: they wait for a reader; dead: they are dead letters."""
 
     kind: str  # "job", "party", "topic", "sub" or "group"
     job: str
@@ -55,23 +60,22 @@ class StatusRow(NamedTuple):
 
 
 class WhoRow(NamedTuple):
-    """A client of the broker that is connected, or may come back: its name in the access file, and
-    the key or uid that it has shown."""
+    """A client that is connected to the broker, or that may come back to its session."""
 
-    name: str  # "": the broker has no access file
+    name: str  # in the access file; "": the broker has no access file
     job: str
     party: str  # "": an observer
     incarnation: int
     role: str  # "party", "observer" or "guard"
-    connections: int  # 0: it may come back
-    connected: float  # seconds
-    identity: str  # "ebp_...", or "uid 1000"
+    connections: int  # 0: the client may come back
+    connected: float  # seconds since it connected
+    identity: str  # the public key or the user id that it has shown: "ebp_...", "uid 1000"
     address: str
-    until: Optional[int]  # seconds since the epoch, when the key ends
+    until: Optional[int]  # the end of the key, in seconds since the epoch; None: it has none
 
 
 class Letter(NamedTuple):
-    """A dead letter: a task that no member of its group did, and why."""
+    """A dead letter: a task that no member of its group did, and the error that says why."""
 
     number: int
     topic: str
@@ -80,17 +84,17 @@ class Letter(NamedTuple):
     at: float  # seconds since the epoch, by the broker's clock
     type: str
     message: str
-    value: Optional[bytes]  # of Admin.dead_show() alone, as error
+    value: Optional[bytes]  # None: Admin.dead() leaves out the value and the error
     error: Optional[errors.RemoteError]
 
 
 class ReportRow(NamedTuple):
-    """One error of a report, and where it leads."""
+    """One error of a report."""
 
-    role: str  # "root", "victim": it leads to the root, or "apart"
-    number: int  # in the order in which the errors occurred
-    next: int  # of a victim: the row that it leads to next
-    is_blame: bool  # it leads there by blame, and not by cause
+    role: str  # "root"; "victim": the root led to it; "apart": the root did not
+    number: int  # of the row: the rows are in the order in which the errors occurred
+    next: int  # of a victim: the number of the row that led to it; else its own
+    is_blame: bool  # of a victim: it blames the party of that row; False: that row is its cause
     id: str
     party: str
     incarnation: int
@@ -103,22 +107,21 @@ class Report(NamedTuple):
     """Why a job failed: the verdict and the errors of its parties."""
 
     state: str  # "none", "provisional" or "final"
-    outlook: str  # how the job fares
-    reason: str  # why this root
-    why: str  # the reason as a sentence about these errors
+    outlook: str  # "unknown": the broker has no such job; "goes_on", "ended_well" or "failed"
+    reason: str  # the rule that chose the root, as a word
+    why: str  # the same as a sentence about these errors
     attempt: int
-    is_complete: bool  # no error is missing that others name
+    is_complete: bool  # the broker still has all errors that these name as causes
     root: Optional[errors.RemoteError]
     rows: List[ReportRow]
 
 
 class Attachment(NamedTuple):
-    """What the broker has of an attachment of an error.  bytes: its size; arrived: how many of
-    them are there."""
+    """What the broker has of an attachment of an error."""
 
     name: str
-    bytes: Optional[int]  # when the error was told; None: not known
-    arrived: int
+    bytes: Optional[int]  # its size when the error was raised; None: not known
+    arrived: int  # bytes that the broker has
     state: str  # "whole", "cut" and others: see errbus-errors(1)
 
 
@@ -131,7 +134,7 @@ class Pong(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened, as a tap tells it."""
+    """An event of a job, as a tap gets it."""
 
     id: int
     at: float  # seconds since the epoch, by the broker's clock
@@ -141,14 +144,14 @@ class Event(NamedTuple):
     incarnation: int
     topic: str
     seq: int
-    times: int  # how many slots or errors it stands for
+    times: int  # the number of slots or errors that the event stands for
     text: str
     error: Optional[errors.RemoteError]
 
 
 @ffi.def_extern(error=1)  # type: ignore[misc]
 def errbus_take_bytes(data: Any, count: int, arg: Any) -> int:
-    """Called by the thread that fetches, with the next bytes of an attachment."""
+    """The thread that fetches an attachment calls it with the next bytes."""
     ffi.from_handle(arg).append(bytes(ffi.buffer(data, count)))
     return 0
 
@@ -160,11 +163,11 @@ def _borrowed(error: Any) -> Optional[errors.RemoteError]:
 
 
 def _nothing(_out: Any) -> None:
-    """Frees the result of a call that has none."""
+    """Frees nothing: the call has no result."""
 
 
 class _Handle:
-    """A pointer of the library, from its opening call to its closing one."""
+    """An object of the library.  It lives from its opening call to its closing one."""
 
     _kind: str  # a pointer to the handle, as C writes it
     _closing: Callable[[Any], Any]
@@ -176,11 +179,11 @@ class _Handle:
 
     def _pointer(self) -> Any:
         if self._is_closing:
-            raise errors.Closed("the handle is closed")
+            raise errors.Closed(f"this {type(self).__name__} is closed: open another one")
         return self._box[0]
 
     def _enter(self) -> Any:
-        """The pointer, for a call.  Of the calls under way and close(), the last one closes it."""
+        """The pointer, for a call.  The last of close() and the calls under way closes it."""
         self._users.append(1)
         try:
             return self._pointer()
@@ -207,7 +210,8 @@ class _Handle:
             pass  # another thread was here first
 
     def close(self) -> None:
-        """Closes the connections, behind the calls under way.  Twice is once."""
+        """Closes the connections when the calls under way have ended.  A second call does
+        nothing."""
         self._is_closing = True
         self._close_unused()
 
@@ -223,7 +227,14 @@ class _Handle:
 
 
 class Admin(_Handle):
-    """A handle on a broker: it joins no job.  job: of calls that name none."""
+    """A connection to a broker that joins no job.
+
+    endpoint: None is $ERRBUS_SERVER, else tcp://127.0.0.1:7370.  job: the job of calls that name
+    none; None is $ERRBUS_JOB.  timeout: seconds that this call, and each later one, waits at most.
+    is_patient: it waits for a broker that does not run yet, until the timeout.  key: the file of
+    the key, as in errbus.open().  Each call raises TimedOut after the timeout, Lost if no broker is
+    in reach, and Denied if the access file does not allow it.
+    """
 
     _kind = "struct bus_admin **"
     _closing = staticmethod(lib.bus_admin_close)
@@ -251,8 +262,8 @@ class Admin(_Handle):
     def _ask(
         self, call: Callable[..., Any], *words: Any, kind: str = "", free: Any = None
     ) -> Any:
-        """Asks the broker on a thread of its own, so that Ctrl-C ends the wait.  kind: a pointer to
-        what the call makes, which free() then frees."""
+        """Asks the broker on a thread of its own, so that Ctrl-C ends the wait.  kind: the C type
+        of the result's pointer; free() frees the result."""
         pointer = self._enter()
 
         def asking(out: Any, reterr: Any) -> Any:
@@ -276,9 +287,11 @@ class Admin(_Handle):
         return Pong(pong.trip_ns / 1e9, pong.uptime_ms / 1e3, journal)
 
     def job_create(self, job: str, **options: Any) -> None:
-        """Creates a job.  Options are those of struct bus_job_options, times in seconds without
-        _ms: min, max, join_window, join_timeout, settle, max_restarts, deadline, pending,
-        strategy, disclosure, deadlock, auditor (a public key)."""
+        """Creates a job.  The options are those of struct bus_job_options: min, max, join_window,
+        join_timeout, settle, max_restarts, deadline, pending, strategy, disclosure, deadlock and
+        auditor (a public key).  Times are seconds.  A job that was created with the same options is
+        no error.  Raises Settled if the job has other options or parties already, Denied if it has
+        ended, and Invalid for an option that does not exist."""
         keep: List[Any] = []
         made = ffi.new("struct bus_job_options *")
         lib.shim_job_options_init(made)
@@ -289,29 +302,33 @@ class Admin(_Handle):
         for name, value in options.items():
             if name in words:
                 setattr(made, name, _one_of(words[name], value, name))
-            elif name in ("join_window", "join_timeout", "settle", "deadline"):
+            elif name in _JOB_TIMES:
                 setattr(made, name + "_ms", _wait.to_ms(value))
-            elif name in ("min", "max", "max_restarts"):
+            elif name in _JOB_NUMBERS:
                 setattr(made, name, value)
             elif name == "auditor":
                 made.auditor = _or_null(value, keep)
             else:
-                raise errors.Invalid(f"a job has no option {name}")
+                raise errors.Invalid(
+                    f"job_create() of {job}: a job has no option {name!r}; its options are "
+                    f"{', '.join(_JOB_OPTIONS)}"
+                )
         self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
 
     def job_cancel(self, job: str, why: Optional[str] = None) -> None:
-        """Ends a job: each bus of it is over, and its open slots fail as cancelled.  Raises Invalid
-        for a job that is not there."""
+        """Ends a job: each bus of the job is over, and its open slots fail with kind cancelled.
+        why: the message of that error.  Raises Invalid for a job that does not exist."""
         keep: List[Any] = []
         text = _or_null(why, keep)
         self._ask(lib.bus_admin_job_cancel, job.encode(), text, self._timeout_ms)
 
     def job_forget(self, job: str) -> None:
-        """Removes a job that no party is in, and all of it.  Raises Denied if one is in it."""
+        """Removes a job with its values, durable names and dead letters.  Raises Denied while a
+        party is in it, and Invalid for a job that does not exist."""
         self._ask(lib.bus_admin_job_forget, job.encode(), self._timeout_ms)
 
     def job(self, job: str) -> Job:
-        """A snapshot of one job.  Raises Invalid for a job that is not there."""
+        """A snapshot of one job.  Raises Invalid for a job that does not exist."""
         found = self._ask(
             lib.bus_admin_job_get, job.encode(), self._timeout_ms,
             kind="struct bus_job **", free=lib.bus_job_free,
@@ -329,7 +346,8 @@ class Admin(_Handle):
         )
 
     def status(self, job: str = "") -> List[StatusRow]:
-        """What the broker holds: of one job, or of all."""
+        """The jobs, parties, topics, subscriptions and groups of a broker.  job: of this job
+        alone; "": of all jobs.  A job that does not exist has no rows."""
         found = self._ask(
             lib.bus_admin_status_get, job.encode(), self._timeout_ms,
             kind="struct bus_status **", free=lib.bus_status_free,
@@ -345,7 +363,7 @@ class Admin(_Handle):
         return rows
 
     def who(self) -> List[WhoRow]:
-        """Who is connected.  Raises Denied without the right admin."""
+        """The clients of the broker.  Raises Denied without the right admin."""
         found = self._ask(
             lib.bus_who_get, self._timeout_ms, kind="struct bus_who **", free=lib.bus_who_free
         )
@@ -360,16 +378,19 @@ class Admin(_Handle):
         return rows
 
     def access_reload(self) -> int:
-        """Has the broker read its access file again; how many parties lost their access.  Raises
-        Protocol if the file is wrong, and then what was in force stays."""
+        """Has the broker read its access file again.  Returns how many parties lost their access.
+        Raises Protocol if a line of the file is wrong, and then the old rules stay in force;
+        Invalid if the broker has no access file; Denied without the right admin."""
         return int(self._ask(lib.bus_access_reload, self._timeout_ms, kind="uint32_t *"))
 
     def dead(self, job: str, group: str) -> List[Letter]:
-        """The dead letters of a group, without their values."""
+        """The dead letters of a group, without their values and errors.  Raises Invalid for a
+        group that does not exist."""
         return _letters(self._letters(lib.bus_admin_dead_list, job.encode(), group.encode()))
 
     def dead_show(self, job: str, group: str, number: int) -> Letter:
-        """One letter with its value, as bytes, and its error."""
+        """One dead letter with its value, as bytes, and its error.  Raises Invalid for a number
+        that no letter has."""
         found = self._letters(lib.bus_admin_dead_show, job.encode(), group.encode(), number)
         size = ffi.new("size_t *")
         pointer = lib.bus_dead_value(found, size)
@@ -381,11 +402,13 @@ class Admin(_Handle):
         return self._ask(call, *words, self._timeout_ms, kind=kind, free=lib.bus_dead_free)
 
     def dead_replay(self, job: str, group: str, number: Optional[int] = None) -> int:
-        """Gives a letter to its group again, or all; how many."""
+        """Gives a dead letter to its group again; number None: all letters.  Returns how many it
+        gave.  Raises Invalid if no letter has that number, or the group has the task already."""
         return self._of_letters(lib.bus_admin_dead_replay, job, group, number)
 
     def dead_drop(self, job: str, group: str, number: Optional[int] = None) -> int:
-        """Forgets a letter, or all; how many."""
+        """Removes a dead letter; number None: all letters.  Returns how many it removed.  Raises as
+        dead_replay()."""
         return self._of_letters(lib.bus_admin_dead_drop, job, group, number)
 
     def _of_letters(self, call: Any, job: str, group: str, number: Optional[int]) -> int:
@@ -393,8 +416,8 @@ class Admin(_Handle):
         return int(self._ask(call, *words, self._timeout_ms, kind="uint64_t *"))
 
     def report(self, job: str, wait: bool = False) -> Report:
-        """Why a job failed: the root of all errors that its parties ended with, and each of them.
-        wait: until the verdict is final, and TimedOut behind the timeout of this handle."""
+        """The verdict on a job, with all errors of its parties.  wait: the call waits for the final
+        verdict, and raises TimedOut after the timeout of this handle."""
         found = self._ask(
             lib.bus_admin_report_get, job.encode(), 1 if wait else 0, self._timeout_ms,
             kind="struct bus_report **", free=lib.bus_report_free,
@@ -426,11 +449,12 @@ class Admin(_Handle):
         self, job: Optional[str] = None, *, topic: Optional[str] = None, seq: int = 0,
         without: Optional[str] = None,
     ) -> Union[Why, Without]:
-        """Who waits for whom in a job, now: its roots are the parties to look at.
+        """The waits of a job, now: which party waits for which.  The roots of the answer are the
+        parties to look at.
 
-        topic and seq: the answer has this slot, who owes it and what it needs.
-        without: another question; what would fail if this party were lost now.
-        Raises Invalid for a job, party or topic that is not there."""
+        topic, seq: the answer has this slot, the party that owes it, and the slots that it needs.
+        without: a party; the answer is a Without, and has what would fail if that party were lost
+        now.  Raises Invalid for a job, party or topic that does not exist."""
         return self._why(job, topic, seq, without)
 
     def _why(
@@ -445,14 +469,17 @@ class Admin(_Handle):
                 kind="struct bus_why **", free=lib.bus_why_free,
             ))
         if topic is not None:
-            raise errors.Invalid("why() takes a topic or without, not both")
+            raise errors.Invalid(
+                f"why() was given the topic {topic!r} and without={without!r}: leave one of them out"
+            )
         return read_without(self._ask(
             lib.bus_without_get, *words, _or_null(without, keep), self._timeout_ms,
             kind="struct bus_without **", free=lib.bus_without_free,
         ))
 
     def attachments(self, job: str, error_id: str) -> List[Attachment]:
-        """What the broker has of the attachments of an error."""
+        """The attachments of an error, and how much of each the broker has.  An error that the
+        broker does not keep has none.  Raises Invalid for a job that does not exist."""
         found = self._ask(
             lib.bus_admin_attachment_list, job.encode(), error_id.encode(), self._timeout_ms,
             kind="struct bus_attachments **", free=lib.bus_attachments_free,
@@ -466,7 +493,8 @@ class Admin(_Handle):
         return rows
 
     def attachment(self, job: str, error_id: str, name: str) -> bytes:
-        """One attachment of an error: the "stderr" of errbus run, for example."""
+        """The bytes of one attachment of an error: the "stderr" of errbus run, for example.  Raises
+        Invalid if the broker does not keep it, and Overrun if its end is missing."""
         pieces: List[bytes] = []
         handle = ffi.new_handle(pieces)
         words = (job.encode(), error_id.encode(), name.encode(), self._timeout_ms)
@@ -474,10 +502,14 @@ class Admin(_Handle):
         return b"".join(pieces)
 
     def open_attachment(self, job: str, error: errors.RemoteError, name: str, key: str) -> bytes:
-        """One attachment that was sealed to the key in this file.  error: the sealed one, or what
-        its open() gave; name: as the latter has it."""
+        """The bytes of one attachment that was sealed to the key in the file `key`.  error: the
+        sealed error, or the result of its open().  name: one of the attachments of that result.
+        Raises Denied for another key, and Invalid for an error that was pickled."""
         if error._handle is None:
-            raise errors.Invalid("an error that was pickled has nothing sealed")
+            raise errors.Invalid(
+                f"error {error.id} was pickled, which leaves out what is sealed: open the "
+                "attachment in the process that received the error"
+            )
         pieces: List[bytes] = []
         handle = ffi.new_handle(pieces)
         words = (job.encode(), error._handle, name.encode(), os.fsencode(key), self._timeout_ms)
@@ -497,10 +529,11 @@ def _letters(found: Any) -> List[Letter]:
 
 
 class Tap(_Handle):
-    """The events of a job, as an iterator: who joins, fails or is lost, and why.
+    """The events of a job, as an iterator: a party joins, fails or is lost, a slot fails.
 
-    from_id: the first event wanted; 0: the oldest kept; None: only events to come.  until_id: the
-    iterator ends behind it.
+    endpoint, job: as in errbus.open().  from_id: the first event; 0: the oldest that the broker
+    keeps; None: only events to come.  until_id: the last event; 0: no end.  timeout: seconds to
+    wait for the broker.  key: the file of the key, as in errbus.open().
     """
 
     _kind = "struct bus_tap **"
@@ -529,8 +562,8 @@ class Tap(_Handle):
         )
 
     def next(self, timeout: Optional[float] = None) -> Event:
-        """The next event.  Raises TimedOut after timeout seconds; Overrun, which has first and count of the ids missed;
-        Ended behind until_id."""
+        """Waits for the next event.  Raises TimedOut after timeout seconds, Ended behind until_id,
+        and Overrun when the broker has dropped events: its first and count tell their ids."""
         event: Event = self._use(lambda tap: self._next(tap, timeout))
         return event
 
@@ -551,6 +584,8 @@ class Tap(_Handle):
             assert isinstance(gap, errors.Overrun)
             gap.first, gap.count = first[0], last[0] - first[0] + 1
             raise gap
+        if code == lib.BUS_ETIMEDOUT:
+            raise errors.late("this tap", "an event", timeout, "errbus status")
         if code != lib.BUS_OK:
             errors.raise_code(code, reterr)
         event = out[0]
@@ -573,11 +608,12 @@ class Tap(_Handle):
             raise StopIteration from None
 
     def fileno(self) -> int:
-        """A descriptor that is readable while next() would not wait."""
+        """A descriptor for select(): it is readable while next() would not wait."""
         return int(self._use(lib.bus_tap_fd))
 
     def close(self) -> None:
-        """Closes the connection; next() of another thread ends with Closed.  Twice is once."""
+        """Closes the connection.  A next() of another thread raises Closed.  A second call does
+        nothing."""
         try:
             self._use(lib.bus_tap_stop)
         except errors.Closed:

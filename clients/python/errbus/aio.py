@@ -7,9 +7,9 @@
             slot.commit(train(grads))
 
 No thread waits for a value: the loop polls one descriptor for all awaited slots, and one for each
-subscription and each tap.  Calls that do not wait are those of errbus.Bus.  open(), close(), stands(),
-flush(), complete(), retract(), membership(), barrier(), verdict() and the calls of Admin have no
-descriptor, and use the executor of the loop.
+subscription and each tap.  Calls that do not wait are those of errbus.Bus.  These calls have no
+descriptor, and wait on a thread of the loop's executor: open(), close(), stands(), flush(),
+complete(), retract(), membership(), barrier(), verdict(), and the calls of Admin.
 """
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from errbus import errors
 from errbus._aio_admin import Admin, Tap, in_executor, readable
 from errbus._bus import Gathered, Membership, Run, Slots
 from errbus._errbus import ffi, lib
-from errbus._sub import Message, Outcome, PartyEnded, value_of
+from errbus._sub import Message, Outcome, PartyEnded, ended, value_of
 
 __all__ = ["Admin", "Bus", "Slot", "Subscription", "Tap", "open"]
 
 _Key = Tuple[str, int]
-_ROOM = 64  # of the table of waits, at first
+_ROOM = 64  # rows of the table of waits, at first; it doubles
 
 
 class _Answers:
-    """The awaited slots of a bus, in one table of the library's wants."""
+    """The awaited slots of a bus: a table of wants, as the library reads it."""
 
     def __init__(self, bus: errbus.Bus) -> None:
         self._bus = bus
@@ -60,7 +60,8 @@ class _Answers:
         return future
 
     def forget(self, topic: str, seq: int, future: "asyncio.Future[memoryview]") -> None:
-        """A wait was cancelled: the last one for its slot gives the slot up."""
+        """Ends a wait that was cancelled.  If it was the last one for its slot, the bus awaits the
+        slot no more."""
         key = (topic, seq)
         waiters = self._waiters.get(key)
         if waiters is None or future not in waiters:
@@ -81,7 +82,10 @@ class _Answers:
         for waiters in self._waiters.values():
             for future in waiters:
                 if not future.done():
-                    future.set_exception(errors.Closed("the bus is closed"))
+                    future.set_exception(errors.Closed(
+                        f"the bus of party {self._bus.party} of job {self._bus.job} was closed "
+                        "during this wait"
+                    ))
         self._waiters.clear()
 
     # ---- the table
@@ -102,7 +106,7 @@ class _Answers:
         return index
 
     def _remove(self, index: int) -> None:
-        """The last one moves into its place."""
+        """Removes a row.  The last row moves into its place."""
         key, last = self._keys[index], len(self._keys) - 1
         del self._at[key]
         if index != last:
@@ -128,7 +132,7 @@ class _Answers:
         self._take(0, len(self._keys))
         spent = time.monotonic() - start
         self._listen(bool(self._keys))
-        if self._is_listening and spent > 0.001:  # many wait: look for them together, now and then
+        if self._is_listening and spent > 0.001:  # many waits: one look serves many answers
             self._listen(False)
             self._loop.call_later(spent, lambda: self._listen(bool(self._keys)))
 
@@ -144,7 +148,7 @@ class _Answers:
         except errors.Closed as closed:
             self._give_up(closed, first, count)
             return
-        for i in range(out_count[0] - 1, -1, -1):  # the last one first, for _remove()
+        for i in range(out_count[0] - 1, -1, -1):  # from the last row on: _remove() moves rows
             self._settle(first + self._indexes[i])
         if code not in (lib.BUS_OK, lib.BUS_ETIMEDOUT, lib.BUS_EFAILED):
             self._give_up(errors.failure_of(code, error), first, len(self._keys) - first)
@@ -174,7 +178,7 @@ class _Answers:
 
 
 def _again(error: errors.Error) -> errors.Error:
-    """A fresh exception of the same kind: each raise has its own."""
+    """A new exception of the same kind: each raise has an object of its own."""
     if isinstance(error, errors.RemoteError):
         return errors.from_handle(error._handle) if error._handle is not None else error
     made = type(error)(*error.args)
@@ -212,9 +216,12 @@ class Subscription:
 
     async def recv(self, timeout: Optional[float] = None) -> Message:
         """As errbus.Subscription.recv()."""
-        outcome: Outcome = await _within(self._outcome(), timeout)
+        try:
+            outcome: Outcome = await asyncio.wait_for(self._outcome(), timeout)
+        except asyncio.TimeoutError as error:
+            raise _own_time(error, self._sub._late(timeout)) from None
         if isinstance(outcome, PartyEnded):
-            raise errors.Ended(f"{outcome.party} ended, and owes nothing")
+            raise ended(outcome)
         if isinstance(outcome, errors.Error):
             raise outcome
         return outcome
@@ -277,18 +284,13 @@ class Subscription:
         self._sub.__exit__(kind, error, trace)
 
 
-async def _within(call: Any, timeout: Optional[float]) -> Any:
-    try:
-        return await asyncio.wait_for(call, timeout)
-    except asyncio.TimeoutError as error:
-        if isinstance(error, errors.Error):
-            raise
-        raise errors.TimedOut(f"no answer within {timeout} s") from None
+def _own_time(error: BaseException, late: errors.TimedOut) -> BaseException:
+    """What a wait raises: TimedOut of the library is a TimeoutError, too."""
+    return error if isinstance(error, errors.Error) else late
 
 
 class Bus:
-    """As errbus.Bus, for one event loop.  sync is that bus: its calls that write do not wait long,
-    and may be used as they are."""
+    """As errbus.Bus, for one event loop.  sync is that errbus.Bus."""
 
     def __init__(self, bus: errbus.Bus) -> None:
         self.sync = bus
@@ -296,11 +298,13 @@ class Bus:
         self._answers = _Answers(bus)
 
     async def get(self, topic: str, seq: int, timeout: Optional[float] = None) -> memoryview:
-        """As errbus.Bus.get().  Cancelling it leaves nothing behind."""
+        """As errbus.Bus.get().  After a cancelled wait, the bus awaits the slot no more."""
         future = self._answers.wait(topic, seq)
         try:
-            value: memoryview = await _within(future, timeout)
-            return value
+            return await asyncio.wait_for(future, timeout)
+        except asyncio.TimeoutError as error:
+            what, look = self.sync._awaited(topic, seq)
+            raise _own_time(error, self.sync._late(what, timeout, look)) from None
         finally:
             self._answers.forget(topic, seq, future)
 
@@ -327,7 +331,10 @@ class Bus:
                     pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not done:
-                    late = errors.TimedOut(f"{len(pending)} of {len(tasks)} slots are not settled")
+                    late = self.sync._late(
+                        f"the outcomes of {len(tasks)} slots; its gathered.missing has the open ones",
+                        timeout,
+                    )
                     late.gathered = gathered
                     raise late
                 for task in done:
@@ -416,7 +423,7 @@ class Bus:
         deadline: Optional[float] = None,
         timeout: Optional[float] = None,
     ) -> memoryview:
-        """As errbus.Bus.request(): a wait that is cancelled cancels the request."""
+        """As errbus.Bus.request().  A cancelled wait cancels the request."""
         seq = self.sync.ask(topic, value, deadline)
         try:
             return await self.get(self.replies, seq, timeout)
@@ -439,8 +446,8 @@ class Bus:
         deliver_max: int = 0,
         lease: float = 0,
     ) -> Callable[[Any], Any]:
-        """As errbus.Bus.worker(), with a coroutine function.  threads: how many tasks of the loop
-        call it."""
+        """As errbus.Bus.worker(), with a coroutine function.  threads: the number of tasks of the
+        loop that call it."""
 
         def decorate(function: Any) -> Any:
             for _ in range(threads):
@@ -514,7 +521,7 @@ class Bus:
         self.sync.stop()
 
     async def close(self, timeout: float = 5) -> None:
-        """As errbus.Bus.close(); what waits ends with Closed."""
+        """As errbus.Bus.close().  Each wait under way raises Closed."""
         for task in self._workers:
             task.cancel()
         self._answers.close()
@@ -533,7 +540,7 @@ class Bus:
 def _gather_failed(gathered: Gathered) -> errors.GatherFailed:
     failed = list(gathered.errors.values())
     count, allowed = len(gathered.slots), gathered._errors_max
-    text = f"{len(failed)} of {count} awaited slots failed, and {allowed} may"
+    text = f"{len(failed)} of {count} awaited slots failed, and {allowed} may fail"
     handle = errors.own(lib.shim_error_new(b"errbus.gather", ffi.NULL, text.encode()))
     for error in failed:
         lib.bus_error_add_cause(handle, errors.to_handle(error))

@@ -6,8 +6,8 @@
     model = codec.arrays.decode(bus.get("alice/model", 0))
 
 arrays: numpy arrays, numbers, texts and bytes in dicts, lists and tuples.  Decoding runs no code, so
-it is what one takes from other organisations.  Arrays are read where the value is: read-only, and
-not copied.  Pickle: any class of an allow-list; see there.
+this codec suits values from other organisations.  A decoded array is read-only and not copied: its
+memory is that of the value.  Pickle: objects of the classes of an allow-list.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = "biufcmMSU"  # kinds of arrays whose elements are plain bytes
 _DEEP = 64
 _PLAIN = (bool, int, float, str, type(None))
 
-#: For Pickle: what arrays of numpy pickle as, in its versions 1 and 2.
+#: For Pickle: the names in the pickle of an array, of numpy 1 and of numpy 2.
 NUMPY = (
     "numpy.dtype", "numpy.ndarray", "numpy.core.numeric._frombuffer",
     "numpy._core.numeric._frombuffer", "numpy.core.multiarray._reconstruct",
@@ -55,46 +55,50 @@ def _join(magic: bytes, header: bytes, buffers: List[memoryview]) -> bytearray:
 
 
 def _split(magic: bytes, value: Any) -> Tuple[bytes, memoryview]:
-    """The header of a value, and where its buffers begin."""
+    """The header of a value, and the bytes of its buffers."""
     view = memoryview(value).toreadonly().cast("B")
     if len(view) < _HEAD.size or bytes(view[:8]) != magic:
-        raise Invalid(f"this is no value of the codec {magic.rstrip(bytes(1)).decode()}")
+        raise Invalid(
+            f"{len(view)} bytes are no value of the codec {magic.split(bytes(1))[0].decode()}: "
+            "decode them as their writer encoded them"
+        )
     size = _HEAD.unpack_from(view)[1]
     if size > len(view) - _HEAD.size:
-        raise Invalid("the value breaks off in its header")
+        raise Invalid(f"the value is cut: its header has {size} bytes, and it has {len(view)} in all")
     return bytes(view[_HEAD.size : _HEAD.size + size]), view[_aligned(_HEAD.size + size) :]
 
 
 def _buffer(view: memoryview, at: Any, size: Any) -> memoryview:
     if type(at) is not int or type(size) is not int or not 0 <= at <= at + size <= len(view):
-        raise Invalid("a buffer lies outside of the value")
+        raise Invalid(f"the value is cut or broken: it has no {size!r} bytes at {at!r}")
     return view[at : at + size]
 
 
 class _Arrays:
-    """See the text of the module.  Raises Invalid for what it cannot encode or decode."""
+    """The codec of arrays; the text of the module describes it."""
 
     _MAGIC = b"arrays\0\1"
 
     def encode(self, value: Any) -> bytearray:
-        """The bytes of a value: each array is copied once.  Raises Invalid."""
+        """The bytes of a value.  Each array is copied once.  Raises Invalid for an object of another
+        class, an array of objects, and more than 64 levels."""
         buffers: List[memoryview] = []
         header = json.dumps(self._told(value, buffers, [0], 0), separators=(",", ":"))
         return _join(self._MAGIC, header.encode("utf-8", "surrogatepass"), buffers)
 
     def decode(self, value: Any) -> Any:
-        """The value of these bytes: an array has its shape and type, and is not copied.  Raises
-        Invalid."""
+        """The value of these bytes.  An array has its shape and type, and is not copied.  Raises
+        Invalid for bytes that encode() did not make."""
         header, buffers = _split(self._MAGIC, value)
         try:
             return self._made(json.loads(header.decode("utf-8", "surrogatepass")), buffers)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise error if isinstance(error, Invalid) else Invalid(f"the header is broken: {error}")
+            raise error if isinstance(error, Invalid) else Invalid(f"the value is broken: {error}")
 
     def _told(self, value: Any, buffers: List[memoryview], at: List[int], deep: int) -> Any:
-        """A value as JSON.  A list stands for a container: its kind, then its content."""
+        """A value as JSON.  A list stands for an array or a container: its kind, then its content."""
         if deep > _DEEP:
-            raise Invalid(f"a value is at most {_DEEP} levels deep")
+            raise Invalid(f"arrays encodes {_DEEP} levels of containers at most")
         if isinstance(value, _PLAIN):
             return value
         if isinstance(value, (bytes, bytearray, memoryview)):
@@ -102,7 +106,9 @@ class _Arrays:
         if isinstance(value, (np.ndarray, np.generic)):
             array = np.ascontiguousarray(value)
             if array.dtype.kind not in _KINDS or array.dtype.hasobject:
-                raise Invalid(f"an array of {array.dtype} has no bytes of its own")
+                raise Invalid(
+                    f"arrays encodes no array of {array.dtype}: give it a type of fixed size"
+                )
             kept = self._kept(array.reshape(-1).view("u1").data, buffers, at)
             return ["a", *kept, array.dtype.str, list(np.shape(value))]
         if isinstance(value, (list, tuple)):
@@ -111,10 +117,15 @@ class _Arrays:
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
-                    raise Invalid(f"a key is a str, not {type(key).__name__}")
+                    raise Invalid(
+                        f"arrays encodes a dict whose keys are str, not {type(key).__name__}"
+                    )
             told = {key: self._told(one, buffers, at, deep + 1) for key, one in value.items()}
             return ["d", told]
-        raise Invalid(f"arrays cannot encode {type(value).__name__}")
+        raise Invalid(
+            f"arrays encodes no {type(value).__name__}: it takes arrays, numbers, texts, bytes, "
+            "dicts, lists and tuples; Pickle takes other classes"
+        )
 
     @staticmethod
     def _kept(view: memoryview, buffers: List[memoryview], at: List[int]) -> Tuple[int, int]:
@@ -133,25 +144,25 @@ class _Arrays:
             at, size, name, shape = rest
             dtype = np.dtype(str(name))
             if dtype.kind not in _KINDS or dtype.hasobject:
-                raise Invalid(f"an array of {name} is not taken")
+                raise Invalid(f"arrays decodes no array of {name}")
             return np.frombuffer(_buffer(buffers, at, size), dtype).reshape(shape)
         if kind in ("l", "t"):
             made = [self._made(one, buffers) for one in rest[0]]
             return made if kind == "l" else tuple(made)
         if kind == "d":
             return {str(key): self._made(one, buffers) for key, one in rest[0].items()}
-        raise Invalid(f"there is no kind {kind!r}")
+        raise Invalid(f"arrays knows no kind {kind!r}")
 
 
 arrays = _Arrays()
 
 
 class Pickle:
-    """Pickles of classes and functions of an allow-list; any other raises Invalid.
+    """Pickles whose classes and functions are all on an allow-list.
 
-    Unpickling calls what the pickle names.  So allow what is harmless whatever its arguments are:
-    a class of data, and not os.system.  codec.NUMPY allows arrays, which are not copied.  The list
-    keeps code out; a pickle that was made up may still ask for much memory.
+    Unpickling calls the classes and functions that the pickle names.  So allow only what is harmless
+    with any arguments: a class of data, and not os.system.  codec.NUMPY allows arrays, which are not
+    copied.  The list keeps foreign code out.  A hostile pickle may still ask for much memory.
 
         values = codec.Pickle([*codec.NUMPY, "app.Gradients"])
     """
@@ -162,7 +173,7 @@ class Pickle:
         self.allow: FrozenSet[str] = frozenset(allow)
 
     def encode(self, value: Any) -> bytearray:
-        """The bytes of a value: large buffers are copied once."""
+        """The bytes of a value.  Large buffers are copied once.  Raises as pickle.dumps()."""
         buffers: List[memoryview] = []
 
         def keep(one: pickle.PickleBuffer) -> None:
@@ -173,12 +184,13 @@ class Pickle:
         return _join(self._MAGIC, sizes + text, buffers)
 
     def decode(self, value: Any) -> Any:
-        """The value of these bytes.  Raises Invalid for a class that is not on the list."""
+        """The value of these bytes.  Raises Invalid for a class that is not on the list, and for
+        bytes that encode() did not make."""
         header, view = _split(self._MAGIC, value)
         try:
             count = struct.unpack_from("<Q", header)[0]
             if count > len(header) // 8:
-                raise Invalid("the value breaks off in its header")
+                raise Invalid(f"the value is cut: its header has no room for {count} sizes")
             sizes = struct.unpack_from(f"<{count}Q", header, 8)
             buffers, at = [], 0
             for size in sizes:
@@ -188,7 +200,7 @@ class Pickle:
         except Invalid:
             raise
         except Exception as error:  # a broken pickle may raise anything
-            raise Invalid(f"this is no pickle that is allowed: {error}") from error
+            raise Invalid(f"the value is broken: its pickle raised {error!r}") from error
 
 
 class _Unpickler(pickle.Unpickler):
@@ -198,5 +210,8 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if f"{module}.{name}" not in self._allow:
-            raise Invalid(f"{module}.{name} is not on the allow-list")
+            raise Invalid(
+                f"{module}.{name} is not on the allow-list of this Pickle: add the name if it is "
+                "harmless with any arguments"
+            )
         return super().find_class(module, name)

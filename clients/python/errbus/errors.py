@@ -1,61 +1,70 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Errors: what the bus raises here, and what is raised here as an error of the bus.
+"""The exceptions of this package, and errors of the bus that are made of exceptions.
 
-Two families stand below Error.  A RemoteError stands where a value was due: a failure elsewhere,
-raised again here, with its causes and its root.  All others are about the call itself: its time is
-up, its argument is wrong, this party is over.
+All exceptions are below Error, in two families.  A RemoteError is a failure elsewhere that is raised
+here in the place of a value, with its causes and its root.  Each other class is about the call
+itself: its time is up, its argument is wrong, this party is over.
 """
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from typing import Any, Dict, List, Optional, Tuple, Type
 
 from errbus._errbus import ffi, lib
 
 _ATTACHED = "__errbus_attached__"
-_CAUSES_DEEP = 32  # of a local exception, so many causes below each other are told
+_CAUSES_DEEP = 32  # levels of causes of a local exception that become an error of the bus
+# The names here of calls of C that texts of the library advise.
+_NAMES = {
+    "bus_admin_job_create()": "Admin.job_create()",
+    "bus_flush()": "Bus.flush()",
+    "bus_msg_is_over()": "Message.is_over",
+    "bus_refusal()": "Bus.refusals()",
+    "bus_token()": "Bus.token",
+}
 
 
 class Error(Exception):
-    """The base of all that this package raises."""
+    """The base of all exceptions of this package."""
 
-    #: the error object of the bus that came along, or None
+    #: the error of the bus that has the details, or None
     error: Optional["RemoteError"] = None
-    #: what had arrived, an errbus.Gathered; of Bus.gather() alone
+    #: of Bus.gather() alone: the errbus.Gathered with the outcomes that had come
     gathered: Any = None
 
 
 class Invalid(Error, ValueError):
-    """An argument breaks its contract; nothing changed."""
+    """An argument is not allowed.  The call changed nothing."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """No memory or no descriptors; nothing changed."""
+    """There is no memory or no descriptor left.  The call changed nothing."""
 
 
 class TimedOut(Error, TimeoutError):
-    """The time that the caller gave is up; nothing is lost: call again."""
+    """The time that the caller gave is up.  Nothing is lost: another call goes on with the wait."""
 
 
 class Full(Error):
-    """A limit is reached; nothing changed."""
+    """A limit is reached.  The call changed nothing."""
 
 
 class TooBig(Error):
-    """The value is larger than was reserved, or than is allowed; nothing changed."""
+    """The value is larger than was reserved, or than is allowed.  The call changed nothing."""
 
 
 class Protocol(Error):
-    """The other side speaks no common version, or breaks the protocol."""
+    """The other side has no common version of the protocol, or breaks the protocol."""
 
 
 class Lost(Error, ConnectionError):
-    """The broker was out of reach for too long."""
+    """The broker is out of reach, or was so for too long."""
 
 
 class Overrun(Error):
-    """Slots are missing here: count of them, from first on, in topic."""
+    """Slots are missing here: `count` of them from `first` on, in `topic`.  Of a tap: events."""
 
     topic: str = ""
     first: int = 0
@@ -63,15 +72,15 @@ class Overrun(Error):
 
 
 class Settled(Error):
-    """The slot is already settled in another way; the first outcome stands."""
+    """The slot has another outcome already.  The first outcome stands."""
 
 
 class Fenced(Error):
-    """This incarnation is over: it was declared lost, or its job failed or was cancelled."""
+    """This incarnation is over: the broker declared it lost, or its job failed or was cancelled."""
 
 
 class Denied(Error, PermissionError):
-    """This party may not do that."""
+    """This party may not do that, or its name or key is refused."""
 
 
 class Closed(Error):
@@ -79,7 +88,7 @@ class Closed(Error):
 
 
 class Ended(Error):
-    """This party, or the writer, completed or left, and owes nothing."""
+    """This party, or the party that it reads from, completed or left, and owes nothing."""
 
 
 _BY_CODE: Dict[int, Type[Error]] = {
@@ -100,37 +109,37 @@ _BY_CODE: Dict[int, Type[Error]] = {
 
 
 class RemoteError(Error):
-    """A failure elsewhere, where its value was due.
+    """A failure elsewhere, in the place of a value.
 
-    Each raise has a fresh object, so its traceback is of that raise alone.  __cause__ is the first
-    cause: Python prints the root first.  What is not known is "", None or 0.
+    Each raise makes a new object, so its traceback is of that raise alone.  __cause__ is the first
+    cause, so Python prints the root first.  A field that is not known is "", None or 0.
     """
 
-    id: str  # "job/party/incarnation/n": one failure has one id everywhere
+    id: str  # "job/party/incarnation/n": a failure has the same id at each party
     kind: str
     type: str  # a dotted name, for programs
     message: str  # for people
     job: str
     attempt: int
     party: str
-    claimed_by: str  # the party that says so, and the broker could not tell; "": its own party
+    claimed_by: str  # the party that told of it, which the broker could not check; "": its own
     incarnation: int
     host: str
     pid: int
     topic: Optional[str]  # of the slot in which the error began, with seq
     seq: int
     recoverable: Optional[bool]
-    retry_after: Optional[float]  # seconds
-    code: int
-    exit_code: Optional[int]
-    signal: int
-    blames: Tuple[str, ...]
+    retry_after: Optional[float]  # seconds after which a retry may succeed
+    code: int  # a number that its program gave
+    exit_code: Optional[int]  # of the process that ended
+    signal: int  # that ended the process
+    blames: Tuple[str, ...]  # parties that its party takes for the origin
     occurred: float  # seconds since the epoch, by the clock of its party
     trace_id: str
-    remote_traceback: str  # or the stack trace of whatever language its party speaks
-    is_system: bool  # the system is the origin, not the user's code
-    attachments: Tuple[str, ...]  # names; errbus.Admin.attachment() fetches them
-    auditor: str  # the public key to which the traceback is sealed; "": nothing is
+    remote_traceback: str  # of Python, or the stack trace of another language
+    is_system: bool  # True: its origin is the system; False: it is the user's code
+    attachments: Tuple[str, ...]  # names; errbus.Admin.attachment() fetches the bytes
+    auditor: str  # the public key to which the traceback is sealed; "": it is not sealed
     causes: Tuple["RemoteError", ...]
     root: "RemoteError"
 
@@ -156,7 +165,8 @@ class RemoteError(Error):
         return f"{by}{self.type}: {self.message}{where}{known}"
 
     def find(self, kind_or_type: str) -> Optional["RemoteError"]:
-        """The nearest of the error and its causes, breadth first, with this kind or type."""
+        """The first error with this kind or type: this error, its causes, their causes, and so on.
+        None: no error has it."""
         row = [self]
         seen = {id(self)}
         while row:
@@ -172,7 +182,7 @@ class RemoteError(Error):
         return None
 
     def describe(self) -> str:
-        """A text for people: who, what, where and why, a line for each cause."""
+        """A text for people, with a line for the error and one for each cause."""
         if self._handle is None and self._description is not None:
             return self._description
         handle = self._handle if self._handle is not None else to_handle(self)
@@ -182,12 +192,15 @@ class RemoteError(Error):
         return _text(text)
 
     def open(self, key: str) -> "RemoteError":
-        """The same error with its traceback, the names of its attachments, and what was hidden of
-        type and message, where they are sealed to the key in this file.  Its causes are opened as
-        far as the key opens them.  Raises Denied for another key or a file that cannot be read,
-        Protocol if what is sealed is cut, Invalid if nothing is sealed."""
+        """Opens what is sealed to the key in the file `key`.  Returns the same error with its
+        traceback, the names of its attachments, and its full type and message.  Each cause is
+        opened that is sealed to this key.  Raises Denied for another key or a file that cannot be
+        read, Protocol if the sealed part is cut, and Invalid if nothing is sealed."""
         if self._handle is None:
-            raise Invalid("an error that was pickled has nothing sealed: open it before")
+            raise Invalid(
+                f"error {self.id} was pickled, which leaves out what is sealed: open it in the "
+                "process that received it"
+            )
         out = ffi.new("struct bus_error **")
         reterr = ffi.new("struct bus_error **")
         code = lib.bus_error_open(self._handle, os.fsencode(key), out, reterr)
@@ -203,7 +216,8 @@ _FIELDS = [name for name in RemoteError.__annotations__ if name not in ("causes"
 
 
 def _plain(error: RemoteError) -> List[Dict[str, Any]]:
-    """The error and all below it as a list of dicts; causes are indexes, and the root is first."""
+    """The error and all its causes as a list of dicts.  Causes are indexes of that list; the error
+    itself is the last row."""
     rows: List[Dict[str, Any]] = []
     index: Dict[int, int] = {}
     stack: List[RemoteError] = [error]
@@ -250,15 +264,15 @@ class PartyLeft(RemoteError):
 
 
 class Deadline(RemoteError):
-    """The time of the slot was up.  (The caller's own time: TimedOut.)"""
+    """The deadline of the slot passed.  TimedOut is about the caller's own time."""
 
 
 class Dependency(RemoteError):
-    """A slot that it needs failed."""
+    """A slot that this slot needs failed."""
 
 
 class Rejected(RemoteError):
-    """The broker refused it: too large, over a limit, not allowed, or too late."""
+    """The broker refused the value: it is too large, over a limit, not allowed, or too late."""
 
 
 class WorkerLost(RemoteError):
@@ -266,7 +280,7 @@ class WorkerLost(RemoteError):
 
 
 class Cancelled(RemoteError):
-    """Retracted, skipped by its writer, or part of an older attempt."""
+    """The slot was retracted, skipped by its writer, or is part of an older attempt."""
 
 
 class Terminated(RemoteError):
@@ -274,23 +288,23 @@ class Terminated(RemoteError):
 
 
 class Stalled(RemoteError):
-    """The party sends heartbeats, and breaks its promise of progress."""
+    """The party sends heartbeats, but made no progress in the time that it promised."""
 
 
 class BrokerLost(RemoteError):
-    """The broker is gone."""
+    """The broker is gone, or lost what it had acknowledged."""
 
 
 class Local(RemoteError):
-    """The error arose in this process, and was not sent."""
+    """The error arose in this process, which did not send it."""
 
 
 class GatherFailed(RemoteError):
-    """Too many slots of a gathering failed; causes are their errors."""
+    """Too many slots of Bus.gather() failed.  Its causes are their errors."""
 
 
 class Notice(RemoteError):
-    """No failure: something that this party may want to know.  It is never raised."""
+    """No failure: something that this party may want to know.  No call raises it."""
 
 
 for _class in [one for one in vars().values() if isinstance(one, type)]:
@@ -387,7 +401,7 @@ def own(error: Any) -> Any:
 
 
 def from_handle(handle: Any) -> RemoteError:
-    """A fresh exception for an error of the bus that own() holds."""
+    """A new exception for an error of the bus that own() holds."""
     made: Dict[Any, RemoteError] = {}
     stack = [handle]
     while stack:
@@ -410,7 +424,7 @@ def from_handle(handle: Any) -> RemoteError:
 
 
 def taken(reterr: Any) -> Optional[RemoteError]:
-    """The error that a call wrote to *reterr; None: it wrote none."""
+    """The error that a call wrote to *reterr; None: the call wrote none."""
     return None if reterr[0] == ffi.NULL else from_handle(own(reterr[0]))
 
 
@@ -419,6 +433,8 @@ def failure_of(code: int, error: Optional[RemoteError]) -> Error:
     if code == lib.BUS_EFAILED and error is not None:
         return error
     message = error.message if error is not None else ""
+    for name, ours in _NAMES.items():
+        message = re.sub(rf"\b{re.escape(name)}", ours, message)
     made = _BY_CODE.get(code, Error)(message or _text(lib.bus_strerror(code)))
     made.error = error
     if error is not None and error.kind != "local":
@@ -426,8 +442,17 @@ def failure_of(code: int, error: Optional[RemoteError]) -> Error:
     return made
 
 
+def late(who: str, what: str, timeout: Optional[float], look: str) -> TimedOut:
+    """The error of a wait whose time is up.  look: the command that says more."""
+    return TimedOut(
+        f"{who} waited {timeout or 0:g} s for {what}: call again to go on with the wait, or see "
+        f"'{look}'"
+    )
+
+
 def raise_code(code: int, reterr: Any = None) -> None:
-    """Raises what a call returned, with its reterr or, without one, bus_last_error()."""
+    """Raises the exception for a code.  Its details are in reterr or, without one, in
+    bus_last_error()."""
     if reterr is not None:
         raise failure_of(code, taken(reterr))
     last = lib.bus_last_error()
@@ -464,13 +489,17 @@ def _cancelled() -> Tuple[Type[BaseException], ...]:
 
 
 def attach(error: BaseException, name: str, data: Any = None, path: Optional[str] = None) -> None:
-    """Attaches bytes, or the file at path, to an exception: whoever it is told to can fetch them by
-    this name, with Admin.attachment().  They leave this process with disclosure="full" alone.  An
-    exception has 16 attachments at most.  A RemoteError has those of its party."""
+    """Attaches bytes or a str, or the file at path, to an exception.  When the exception becomes an
+    error of the bus, Admin.attachment() fetches the bytes by this name.  They leave this process
+    with disclosure="full" alone.  An exception has 16 attachments at most.  Raises Invalid for a
+    RemoteError, which has the attachments of its own party."""
     if isinstance(error, RemoteError):
-        raise Invalid("the error of another party takes no attachments")
+        raise Invalid(
+            f"attachment {name!r}: the error of party {error.party} takes none; raise an exception "
+            "of your own from it, and attach the bytes to that one"
+        )
     if (data is None) == (path is None):
-        raise Invalid("an attachment is either data or the file at path")
+        raise Invalid(f"attachment {name!r}: give either data or path, and not both")
     if path is not None:
         kept: Tuple[Any, ...] = (path.encode(),)
     else:
@@ -480,7 +509,7 @@ def attach(error: BaseException, name: str, data: Any = None, path: Optional[str
 
 
 def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> Any:
-    """An error of the bus for an exception, with its causes; None: NULL."""
+    """The error of the bus for an exception, with its causes; NULL for None."""
     if error is None:
         return ffi.NULL
     if isinstance(error, RemoteError) and error._handle is not None:

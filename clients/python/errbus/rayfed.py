@@ -8,15 +8,16 @@
 The broker is $ERRBUS_SERVER, which Ray's workers inherit; the addresses of RayFed are not used.
 The actor that sends joins the job as party "alice", the one that receives as "alice.in".  Each
 edge of the graph of tasks is a topic with one slot, "alice/fed/bob/12.0/13".  So fed.get() raises
-FedRemoteError when alice is killed, hangs or is cut off; before, it waited for ever.  _cause of
-that error is the errbus.RemoteError, with its root.
+FedRemoteError when alice is killed, hangs or is cut off.  Its _cause is the errbus.RemoteError, with
+its root.
 
-With expose_error_trace, RayFed sends the exception of a task that failed.  Then the traceback of
-that task goes with it, and reaches also parties that are further down the graph.
+With expose_error_trace, RayFed sends the exception of a task that failed.  Its traceback goes with
+it, also to parties that are further down the graph.
 """
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 import warnings
@@ -34,14 +35,14 @@ from ray.exceptions import RayTaskError
 import errbus
 import errbus.aio
 
-_HIDDEN = "rayfed.task_failed"  # the type of an error of which RayFed tells nothing else
-_LOOK_S = 0.2  # between two attempts to begin a run
-_PING = "ping"  # the ids of RayFed's question whether a party is there
+_HIDDEN = "rayfed.task_failed"  # the type of an error whose exception RayFed keeps to itself
+_LOOK_S = 0.2  # seconds between two attempts to begin a run
+_PING = "ping"  # both ids in RayFed's question whether a party is there
 _Found = TypeVar("_Found")
 
 
 class TaskFailed(Exception):
-    """A task failed, and RayFed does not tell why: expose_error_trace is off."""
+    """A task failed, and RayFed keeps its exception to itself: expose_error_trace is off."""
 
 
 TaskFailed.__module__, TaskFailed.__qualname__ = _HIDDEN.rsplit(".", 1)
@@ -54,8 +55,8 @@ def _level(text: Any) -> str:
 
 
 def _with_trace(party: str, cause: Optional[BaseException]) -> FedRemoteError:
-    """Takes the place of FedRemoteError where RayFed makes one of the exception that it handles:
-    Ray has the traceback of the task apart from the cause, and here it joins it."""
+    """Stands for FedRemoteError where RayFed makes one of the exception of a task.  Ray keeps the
+    traceback of the task apart from that exception; here it becomes a note of the exception."""
     raised = sys.exc_info()[1]
     if isinstance(raised, RayTaskError) and not isinstance(cause, FedRemoteError) and cause:
         setattr(cause, "__notes__", [str(raised)])
@@ -66,13 +67,13 @@ fed.cleanup.FedRemoteError = _with_trace
 
 
 def _was_started_again() -> bool:
-    with warnings.catch_warnings():  # in this call Ray warns of its own code
+    with warnings.catch_warnings():  # Ray warns of its own code in this call
         warnings.simplefilter("ignore")
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
 class _Link:
-    """A bus of one actor, opened when it is needed first."""
+    """The bus of one actor.  The first call opens it."""
 
     def __init__(self, job: str, party: str, config: CrossSiloMessageConfig) -> None:
         self._names = {"job": _level(job), "party": _level(party)}
@@ -83,16 +84,16 @@ class _Link:
 
     async def bus(self) -> errbus.aio.Bus:
         if self._lock is None:
-            self._lock = asyncio.Lock()  # for the loop in which the actor runs
+            self._lock = asyncio.Lock()  # of the loop in which the actor runs
         async with self._lock:
             if self._bus is None:
                 self._bus = await self._join()
             return self._bus
 
     async def _join(self) -> errbus.aio.Bus:
-        """Joins a run of its own.  fed.init() counts all ids from 0 again.  So an actor takes no
-        part in a run in which its party was before, or whose parties have all ended; it waits
-        until that run is over.  An actor that Ray started again goes on in its run."""
+        """Joins a new run, since fed.init() counts all ids from 0 again.  An actor takes no part in
+        a run in which its party was before, or whose parties have all ended: it waits for the end
+        of that run.  An actor that Ray started again continues in its run."""
         if _was_started_again():
             return await self._open("continue")
         end = time.monotonic() + self._timeout
@@ -101,9 +102,9 @@ class _Link:
             run = bus.sync.run
             if run.incarnations == 1 and not run.is_continued:
                 return bus
-            await bus.close()  # it ended well: as_found begins the next run once this one is over
+            await bus.close()  # when this run is over, as_found begins the next one
             await asyncio.sleep(_LOOK_S)
-        return await self._open("next")  # the message names the parties that did not end yet
+        return await self._open("next")  # the error names the parties that have not ended
 
     async def _open(self, rule: str) -> errbus.aio.Bus:
         bus: errbus.aio.Bus = await errbus.aio.open(
@@ -112,7 +113,8 @@ class _Link:
         return bus
 
     async def call(self, call: Callable[[errbus.aio.Bus], Awaitable[_Found]]) -> _Found:
-        """A call of the bus; again if another party began the next run of the job meanwhile."""
+        """Calls with the bus.  If another party began the next run of the job meanwhile, it calls
+        again with a bus of that run."""
         while True:
             bus = await self.bus()
             try:
@@ -146,7 +148,7 @@ class Sender(base_proxy.SenderProxy):  # type: ignore[misc]
     async def send(
         self, dest_party: str, data: Any, upstream_seq_id: Any, downstream_seq_id: Any
     ) -> str:
-        """Returns when the value stands at the broker, as durable as its journal makes it."""
+        """Returns when the broker has the value, as durable as its journal makes it."""
         if upstream_seq_id == downstream_seq_id == _PING:
             await self._link.call(lambda bus: bus.get(f"{_level(dest_party)}.in/ready", 0))
             return "OK"
@@ -175,10 +177,15 @@ class Sender(base_proxy.SenderProxy):  # type: ignore[misc]
         if isinstance(below, errbus.RemoteError):
             data.__cause__ = await self._original(below)
             below = data
-        return TaskFailed(f"a task of {data._src_party} failed") if below is None else below
+        if below is not None:
+            return below
+        return TaskFailed(
+            f"a task of {data._src_party} failed, and its exception is not told: set "
+            "expose_error_trace in cross_silo_comm to see it"
+        )
 
     async def _original(self, told: errbus.RemoteError) -> errbus.RemoteError:
-        """The error as the broker has it: an exception that went through Ray is a copy."""
+        """The error of the broker: the exception that came through Ray is a copy of it."""
         if told.topic:
             topic, seq = told.topic, told.seq
             try:
@@ -204,7 +211,7 @@ class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
         self._link = _Link(job_name, f"{party}.in", config)
 
     async def start(self) -> None:
-        """Never returns: RayFed keeps no handle of the actor, and this task keeps it alive."""
+        """Never returns.  RayFed keeps no handle of the actor, and this task keeps it alive."""
         await self.is_ready()
         await asyncio.get_running_loop().create_future()
 
@@ -212,7 +219,7 @@ class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
         try:
             await self._link.call(self._say_ready)
         except errbus.Error as error:
-            return False, f"Errbus: {error}"
+            return False, f"Errbus, at {os.environ.get('ERRBUS_SERVER', 'the default')}: {error}"
         return True, ""
 
     async def _say_ready(self, bus: errbus.aio.Bus) -> None:
@@ -220,7 +227,7 @@ class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
             with bus.slot("ready", seq=0) as slot:
                 slot.commit(b"")
         except errbus.Settled:
-            pass  # it was settled before
+            pass  # an earlier call settled the slot
 
     async def get_data(self, src_party: str, upstream_seq_id: Any, curr_seq_id: Any) -> Any:
         edge = _edge(src_party, self._party, upstream_seq_id, curr_seq_id)

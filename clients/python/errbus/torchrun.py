@@ -7,13 +7,16 @@
 An empty endpoint is $ERRBUS_SERVER; the id is the name of the job, which the first node creates.
 
 A place is an epoch of the membership and a round in it.  A node that wants a rendezvous says so in
-its topic "rendezvous", and waits at the next barrier of the epoch; the others hear it, stop their
-workers, and come.  So a node whose workers failed stays a member, and has no new rank.  A node that
-is lost or comes begins a new epoch, in which the rounds begin anew.
+its topic "rendezvous", and waits at the next barrier of the epoch.  The other nodes read that, stop
+their workers, and come.  So a node whose workers failed stays a member and keeps its rank.  The loss
+of a node, or a new node, begins a new epoch with new rounds.
 
---rdzv-conf: join_window (seconds that a job waits for more nodes, 30; as it begins, and when fewer
-than the least are left), timeout (seconds for a rendezvous, 600), read_timeout (seconds for a key
-of a store, 60), party (the name of this node).
+--rdzv-conf has these words; times are seconds:
+    join_window   30    the job waits so long for more nodes: when it begins, and while it has
+                        fewer nodes than the least
+    timeout       600   for a rendezvous
+    read_timeout  60    for a key of a store
+    party               the name of this node; without it, a name of host and process
 """
 from __future__ import annotations
 
@@ -41,15 +44,15 @@ from torch.distributed.elastic.rendezvous.api import (
 import errbus
 
 _TOPIC = "rendezvous"
-_LOOK_S = 0.1  # for news of others, before a newer epoch is looked for
-_LOST_S = 30.0  # until the loss of a node whose store is gone is known
-_END_S = 30.0  # for the last words of a node
+_LOOK_S = 0.1  # seconds to wait for news of other nodes, before a look for a newer epoch
+_LOST_S = 30.0  # seconds until the loss of a node whose store is gone is known
+_END_S = 30.0  # seconds for the last words of a node
 
 _Place = Tuple[int, int]  # an epoch, and a round in it
 
 
 class Rendezvous(RendezvousHandler):  # type: ignore[misc]
-    """One node; see the text of the module."""
+    """The rendezvous of one node; the text of the module describes it."""
 
     def __init__(self, params: RendezvousParameters) -> None:
         self._endpoint: Optional[str] = params.endpoint or None
@@ -61,7 +64,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
         self._bus: Optional[errbus.Bus] = None
         self._sub: Optional[errbus.Subscription] = None
         self._place: _Place = (0, 0)  # of the last rendezvous
-        self._wanted: Dict[str, _Place] = {}  # what each node said last
+        self._wanted: Dict[str, _Place] = {}  # the last place that each node wanted
         self._where: Dict[_Place, Tuple[str, int]] = {}  # the store of a place
         self._stores: Tuple[TCPStore, ...] = ()  # of the agents, and of the workers
         self._is_closed = False
@@ -72,7 +75,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
         )
 
     def _create(self, **options: Any) -> None:
-        """A job of this name may have ended just now: then its last nodes are waited for."""
+        """Creates the job.  If a job of this name has just ended, it waits for its last nodes."""
         end = time.monotonic() + _LOST_S
         while True:
             try:
@@ -96,11 +99,11 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
 
     @property
     def use_agent_store(self) -> bool:
-        """The workers meet at a store of the first agent: no port is free for others meanwhile."""
+        """True: the workers meet at a store of the first agent, which holds its port already."""
         return True
 
     def is_closed(self) -> bool:
-        """Whether no node may join any more."""
+        """Whether the job is over: no node may join any more."""
         return self._is_closed
 
     def set_closed(self) -> None:
@@ -108,7 +111,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
         self._cancel("the rendezvous was closed")
 
     def num_nodes_waiting(self) -> int:
-        """How many nodes want the next rendezvous; a newer epoch counts as one."""
+        """The number of nodes that want the next rendezvous.  A newer epoch counts as one node."""
         bus = self._bus
         if bus is None:
             return 0
@@ -135,15 +138,16 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
                 epoch = member.epoch
         except errbus.TimedOut:
             raise RendezvousTimeoutError(
-                f"no rendezvous of job {self._job} within {self._timeout:g} s"
+                f"node {self._party} had no rendezvous of job {self._job} within "
+                f"{self._timeout:g} s: 'errbus job show {self._job}' says which nodes came"
             ) from None
         except errbus.Error as error:
             raise self._over(error) from error
 
     def shutdown(self) -> bool:
-        """This node is done.  The job completes when all are.  If the workers of this node failed
-        for the last time, the job is over for all, who are told so.  If another exception ends this
-        node, the others go on without it."""
+        """Ends the part of this node.  The job completes when all nodes have.  If the workers of
+        this node failed for the last time, the job ends for all nodes, with their error.  If another
+        exception ends this node, the other nodes continue without it."""
         bus, self._bus = self._bus, None
         error = sys.exc_info()[1]
         try:
@@ -158,7 +162,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
             bus.close()
             return True
         except errbus.Error:
-            return False  # the job is over already
+            return False  # the job has ended
         finally:
             self._admin.close()
             self._stores = ()
@@ -172,8 +176,8 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
         return self._bus
 
     def _member(self, bus: errbus.Bus, epoch: int) -> errbus.Membership:
-        """The place of this node in a newer epoch.  While a job has all the nodes that it may have,
-        further ones wait without a limit."""
+        """The place of this node in a newer epoch.  A job with its most nodes lets further nodes
+        wait without a limit."""
         while True:
             try:
                 return bus.membership(epoch, self._timeout)
@@ -227,20 +231,21 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
                 return None
             self._hear(min(_LOOK_S, _left(end)))
             if _left(end) == 0:
-                raise errbus.TimedOut("the first node did not say where its store is")
+                raise errbus.TimedOut(f"the first node of job {self._job} did not name its store")
         return self._where[place]
 
     def _await_loss(self, bus: errbus.Bus, epoch: int, error: RuntimeError) -> None:
-        """A store is gone because its node was lost, or is not reached from here."""
+        """Finds out why a store is out of reach: if its node was lost, a newer epoch comes."""
         try:
             bus.membership(epoch, _LOST_S)
         except errbus.TimedOut:
             raise RendezvousConnectionError(
-                f"the store of the first node is not reached: {error}"
+                f"node {self._party} does not reach the store of the first node, which is still "
+                f"in job {self._job}: {error}; see --local-addr of that node, and firewalls"
             ) from error
 
     def _hear(self, timeout: float) -> None:
-        """Takes what the nodes said; waits for so many seconds if there is nothing."""
+        """Takes all that the nodes said.  If that is nothing, it waits for timeout seconds."""
         assert self._sub is not None
         while True:
             try:
@@ -248,7 +253,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
             except errbus.TimedOut:
                 return
             except (errbus.RemoteError, errbus.Ended, errbus.Overrun):
-                continue  # a node ended: the membership says so
+                continue  # a node ended; the membership tells that
             timeout = 0
             word = json.loads(bytes(msg))
             place = (word["place"][0], word["place"][1])
@@ -268,7 +273,7 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
     # ---- the end
 
     def _over(self, error: errbus.Error) -> RendezvousError:
-        """What torchrun knows for it."""
+        """The exception of torchrun for an error."""
         kind: Type[RendezvousError] = RendezvousConnectionError
         if isinstance(error, (errbus.Fenced, errbus.Denied, errbus.Closed, errbus.Ended)):
             self._is_closed, kind = True, RendezvousClosedError
@@ -279,11 +284,11 @@ class Rendezvous(RendezvousHandler):  # type: ignore[misc]
         try:
             self._admin.job_cancel(self._job, why)
         except errbus.Error:
-            pass  # it has ended
+            pass  # the job has ended
 
 
 def _first_of(error: ChildFailedError) -> str:
-    """What ended the worker that failed first."""
+    """The error of the worker that failed first."""
     rank, failure = error.get_first_failure()
     said = failure.message
     if isinstance(said, dict):
@@ -299,5 +304,5 @@ def _left(end: float) -> float:
 
 
 def handler() -> Callable[[RendezvousParameters], Any]:
-    """What the entry point torchrun.handlers names."""
+    """The handler that the entry point torchrun.handlers names."""
     return Rendezvous
