@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""Errbus: a message bus on which errors arrive where values were due.
+"""Errbus: a message bus on which an error arrives in the place of the value that it prevented.
 
     import errbus
     with errbus.open(job="train", party="bob") as bus:
@@ -9,6 +9,7 @@
 
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
+from errbus import _extension as _extension  # first: it says why the extension does not load
 from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
 from errbus._why import Why, WhyEdge, WhyNode, Without, WithoutRow
 from errbus.admin import Admin, Attachment, Event, Report, ReportRow, Tap

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MPL-2.0
-"""python3 -m errbus, @errbus.record, and the example."""
+"""@errbus.record, the example, and the lines of the documents."""
 import json
 import os
 import re
@@ -14,14 +14,6 @@ import errbus
 def run(*words, **environment):
     return subprocess.run([sys.executable, *words], env=dict(os.environ, **environment),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
-
-
-def test_the_doctor_finds_a_broker_or_says_what_is_wrong(broker):
-    well = run("-m", "errbus", broker.endpoint)
-    assert well.returncode == 0, well.stderr
-    assert f"errbusd {errbus.__version__}" in well.stdout and well.stdout.endswith("well\n")
-    wrong = run("-m", "errbus", ERRBUS_SERVER="tcp://127.0.0.1:9")
-    assert wrong.returncode == 6 and "start errbusd" in wrong.stderr
 
 
 def test_record_writes_both_files(tmp_path):
