@@ -11,6 +11,7 @@
 #include "broker/io/authentication.h"
 #include "broker/io/channel.h"
 #include "broker/io/clock.h"
+#include "broker/io/connection_warnings.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/core_port.h"
 #include "broker/io/descriptors.h"
@@ -49,7 +50,6 @@ enum {
     CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
     STOP_MS = 1000,            /* for parties to hear BYE and go; then channel.c lingers */
     WAIT_MS_MAX = 60000,
-    COMPLAINTS_EVERY_MS = 10000,
     DISMISSED_AT_ONCE = 256, /* new connections, between two looks at the monitors */
 };
 
@@ -75,11 +75,8 @@ struct loop {
     int64_t access_warning_s; /* ... when people are told of the next one */
     uint32_t clogged_count;   /* peers to be reported as not reading */
     bool has_put_off;         /* peers are put off */
-    int64_t complained_ns;    /* when it was last said that connections cannot be accepted */
-    int64_t dismissed_ns;     /* ... that silent connections were closed */
-    uint64_t dismissed;       /* silent connections that were closed since then */
-    uint64_t refused;         /* ... and that were refused for failures of their address */
-    uint64_t ignored;         /* parts of connections that could not be numbered */
+    struct connection_warnings warnings;
+    uint64_t ignored; /* parts of connections that could not be numbered */
 };
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -183,16 +180,6 @@ static void report_clogged(struct loop *loop)
 
 /* ---- monitors -------------------------------------------------------------------------------- */
 
-static void complain_of_accepting(struct loop *loop, enum lane lane, int fault)
-{
-    int64_t now_ns = clock_monotonic_ns();
-    if (loop->complained_ns != 0 && now_ns - loop->complained_ns < COMPLAINTS_EVERY_MS * NS_PER_MS)
-        return;
-    loop->complained_ns = now_ns;
-    log_line(LOG_WARNING, "%s channel: cannot accept a connection from a client: %s",
-             channel_name(lane), zmq_strerror(fault));
-}
-
 /* The address is that of whoever has the descriptor now.  So a refusal meets the right host, even
  * if the connection that was accepted is gone. */
 static void welcome_or_refuse(struct loop *loop, enum lane lane, int fd)
@@ -201,7 +188,7 @@ static void welcome_or_refuse(struct loop *loop, enum lane lane, int fd)
                              clock_monotonic_ns()))
         return;
     (void)shutdown(fd, SHUT_RDWR); /* as in dismiss_new_connections() */
-    loop->refused += 1;
+    loop->warnings.refused += 1;
 }
 
 static void drain_monitor(struct loop *loop, enum lane lane)
@@ -217,7 +204,8 @@ static void drain_monitor(struct loop *loop, enum lane lane)
             peers_fd_closed(&loop->peers, lane, event.value);
             new_connections_left(&loop->new_connections, lane, event.value, clock_monotonic_ns());
         } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
-            complain_of_accepting(loop, lane, event.value);
+            connection_warnings_not_accepted(&loop->warnings, channel_name(lane), event.value,
+                                             clock_monotonic_ns());
         }
     }
 }
@@ -226,24 +214,6 @@ static void drain_monitors(struct loop *loop)
 {
     for (int i = 0; i < LANE_COUNT; i++)
         drain_monitor(loop, (enum lane)i);
-}
-
-static void complain_of_dismissed(struct loop *loop, int64_t now_ns)
-{
-    if (loop->dismissed + loop->refused == 0 ||
-        (loop->dismissed_ns != 0 && now_ns - loop->dismissed_ns < COMPLAINTS_EVERY_MS * NS_PER_MS))
-        return;
-    if (loop->dismissed > 0)
-        log_line(LOG_WARNING, "closed %llu connections that sent no valid first message in time",
-                 (unsigned long long)loop->dismissed);
-    if (loop->refused > 0)
-        log_line(LOG_WARNING,
-                 "refused %llu connections of addresses with failed handshakes: each may "
-                 "have %d in a second",
-                 (unsigned long long)loop->refused, LIMIT_HANDSHAKE_FAILURES);
-    loop->dismissed_ns = now_ns;
-    loop->dismissed = 0;
-    loop->refused = 0;
 }
 
 /* libzmq closes a single connection only with its whole socket.  So the broker shuts the descriptor
@@ -258,9 +228,9 @@ static void dismiss_new_connections(struct loop *loop)
     for (int i = 0;
          i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
         (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
-        loop->dismissed += 1;
+        loop->warnings.silent += 1;
     }
-    complain_of_dismissed(loop, now_ns);
+    connection_warnings_tell(&loop->warnings, now_ns);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* connection_warnings.c -- see connection_warnings.h. */
+#include "broker/io/connection_warnings.h"
+
+#include "broker/io/log.h"
+#include "libbus/base/limits.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <zmq.h>
+
+#define WARNINGS_EVERY_NS (INT64_C(10) * 1000 * 1000 * 1000)
+
+static bool is_time(int64_t last_ns, int64_t now_ns)
+{
+    return last_ns == 0 || now_ns - last_ns >= WARNINGS_EVERY_NS;
+}
+
+void connection_warnings_not_accepted(struct connection_warnings *warnings, const char *channel,
+                                      int fault, int64_t now_ns)
+{
+    if (!is_time(warnings->accepting_ns, now_ns))
+        return;
+    warnings->accepting_ns = now_ns;
+    log_line(LOG_WARNING, "%s channel: cannot accept a connection from a client: %s", channel,
+             zmq_strerror(fault));
+}
+
+void connection_warnings_tell(struct connection_warnings *warnings, int64_t now_ns)
+{
+    if (warnings->silent + warnings->refused == 0 || !is_time(warnings->closed_ns, now_ns))
+        return;
+    if (warnings->silent > 0)
+        log_line(LOG_WARNING,
+                 "closed %" PRIu64 " connections that sent no valid first message in time",
+                 warnings->silent);
+    if (warnings->refused > 0)
+        log_line(LOG_WARNING,
+                 "refused %" PRIu64 " connections of addresses with failed handshakes: each may "
+                 "have %d in a second",
+                 warnings->refused, LIMIT_HANDSHAKE_FAILURES);
+    warnings->closed_ns = now_ns;
+    warnings->silent = 0;
+    warnings->refused = 0;
+}
