@@ -13,7 +13,8 @@
  *   move, moved                 an old value is written anew, so that a checkpoint can follow; all
  *                               are, and the checkpoint is not written yet
  *   checkpoint, checkpointing   a checkpoint is due; its first piece is being written
- *   trim, trimmed               it is whole; the records before it are given up */
+ *   trim, trimmed               it is whole; the records before it are given up
+ *   round                       at the end of each round of the loop */
 #ifndef IO_FAILPOINT_H
 #define IO_FAILPOINT_H
 

@@ -24,6 +24,7 @@
 #include "broker/io/received.h"
 #include "broker/io/recovery.h"
 #include "broker/io/new_connections.h"
+#include "broker/io/service_manager.h"
 #include "broker/io/signals.h"
 #include "broker/io/who.h"
 #include "libbus/base/must.h"
@@ -65,6 +66,7 @@ struct loop {
     void *context;
     struct channel channels[LANE_COUNT];
     int signal_fd;
+    struct service_manager *manager;
     uint64_t replayed; /* steps of the journal */
     bool is_spinning;  /* it was asked never to sleep */
     bool is_stopping;
@@ -455,6 +457,7 @@ static void say_who_stops(const struct signalfd_siginfo *info)
 static void begin_stop(struct loop *loop)
 {
     struct core_port_now now = clock_now(&loop->clock);
+    service_manager_stopping(loop->manager);
     loop->is_stopping = true;
     loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
     core_port_stop(loop->port, now);
@@ -500,6 +503,7 @@ static void tell_of_ends(struct loop *loop, const struct access *before)
 static void reload_access(struct loop *loop)
 {
     char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    service_manager_reloading(loop->manager, clock_monotonic_ns());
     struct access *before = authentication_reload(&loop->authentication, complaint);
     if (before != NULL) {
         apply_access(loop, before);
@@ -509,6 +513,7 @@ static void reload_access(struct loop *loop)
         say_of_access(loop, ACCESS_IS_REFUSED, complaint);
     }
     access_change_done(&loop->access_change, &loop->peers);
+    service_manager_ready(loop->manager, clock_monotonic_ns());
 }
 
 /* Keys and uids end, and revoked peers have had their time. */
@@ -558,6 +563,8 @@ static long wait_ms(const struct loop *loop)
         deadline_ns = loop->access_change.cut_ns;
     if (new_connections_due_ns(&loop->new_connections) < deadline_ns)
         deadline_ns = new_connections_due_ns(&loop->new_connections);
+    if (service_manager_due_ns(loop->manager) < deadline_ns)
+        deadline_ns = service_manager_due_ns(loop->manager);
     int64_t now_ns = clock_monotonic_ns();
     if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
         return 0;
@@ -654,6 +661,7 @@ static void report_journal(struct loop *loop)
 bool loop_run(struct loop *loop)
 {
     drain_monitors(loop); /* see ready.h */
+    service_manager_ready(loop->manager, clock_monotonic_ns());
     while (!is_over(loop)) {
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
@@ -669,6 +677,8 @@ bool loop_run(struct loop *loop)
         recall(loop);
         report_journal(loop);
         report_clogged(loop);
+        failpoint_reach("round");
+        service_manager_live(loop->manager, clock_monotonic_ns());
         watch(loop, is_busy || is_broken(loop));
     }
     if (is_broken(loop))
@@ -705,7 +715,7 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     struct recovery done;
     char fault[JOURNAL_COMPLAINT_BYTES] = "";
     persistence_lend(&loop->persistence, loop->port, config->memory_bytes);
-    if (!recovery_run(*journal, loop->port, clock_now(&loop->clock), &done, fault)) {
+    if (!recovery_run(*journal, loop->port, clock_now(&loop->clock), loop->manager, &done, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
                  "journal: %.800s; 'errbusd --export %.300s' prints what it holds; to start empty, "
                  "name another directory with --journal DIR",
@@ -756,7 +766,8 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     return true;
 }
 
-struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAINT_BYTES])
+struct loop *loop_open(const struct config *config, struct service_manager *manager,
+                       char complaint[LOOP_COMPLAINT_BYTES])
 {
     struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL) {
@@ -771,6 +782,7 @@ struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAIN
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;
+    loop->manager = manager;
     loop->access_change.cut_ns = INT64_MAX;
     loop->signal_fd = signals_open();
     if (loop->signal_fd < 0 || !descriptors_are_enough()) {

@@ -10,6 +10,7 @@
 #include "broker/io/config.h"
 #include "broker/io/endpoint.h"
 #include "broker/io/persistence.h"
+#include "broker/io/service_manager.h"
 #include "libbus/base/key_text.h"
 
 #include <stdbool.h>
@@ -18,8 +19,10 @@ struct loop;
 
 enum { LOOP_COMPLAINT_BYTES = ENDPOINT_COMPLAINT_BYTES + JOURNAL_COMPLAINT_BYTES };
 
-/* Opens and binds: whoever comes waits for loop_begin().  NULL: complaint is one clear sentence. */
-struct loop *loop_open(const struct config *config, char complaint[LOOP_COMPLAINT_BYTES]);
+/* Opens and binds: whoever comes waits for loop_begin().  The manager stays the caller's, until the
+ * loop is closed.  NULL: complaint is one clear sentence. */
+struct loop *loop_open(const struct config *config, struct service_manager *manager,
+                       char complaint[LOOP_COMPLAINT_BYTES]);
 
 /* Replays the journal, if there is one, and takes it over; the options' strings are the loop's to
  * set.  SIGTERM and SIGINT must be blocked: the loop reads them.  false: complaint is one clear

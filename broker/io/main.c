@@ -6,6 +6,7 @@
 #include "broker/io/failpoint.h"
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
+#include "broker/io/service_manager.h"
 #include "broker/io/state_folder.h"
 #include "broker/io/tools.h"
 #include "broker/journal/journal.h"
@@ -209,9 +210,29 @@ static bool choose_journal(struct config *config)
     return false;
 }
 
+/* The socket is not for programs that this one starts. */
+static void open_manager(struct service_manager *manager)
+{
+    char why[SERVICE_MANAGER_COMPLAINT_BYTES] = "";
+    struct service_manager_environment environment = {.socket = getenv("NOTIFY_SOCKET"),
+                                                      .watchdog_us = getenv("WATCHDOG_USEC"),
+                                                      .watchdog_pid = getenv("WATCHDOG_PID"),
+                                                      .pid = getpid()};
+    if (!service_manager_open(manager, &environment, why))
+        log_line(LOG_WARNING, "%s", why);
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+}
+
+static void tell_of_reading(void *arg)
+{
+    service_manager_extend(arg, clock_monotonic_ns(), "reading the journal", -1);
+}
+
 /* NULL: no journal was asked for.  false: the reason was printed. */
 static bool open_journal(const struct config *config, enum durability durability,
-                         struct journal **out_journal)
+                         struct service_manager *manager, struct journal **out_journal)
 {
     if (strcmp(config->journal, "none") == 0)
         return true;
@@ -220,6 +241,8 @@ static bool open_journal(const struct config *config, enum durability durability
                                       .id = clock_now(&clock).random,
                                       .first_bytes = FIRST_SEGMENT_BYTES,
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
+                                      .on_record = tell_of_reading,
+                                      .on_record_arg = manager,
                                       .is_lazy = durability != DURABILITY_DISK};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
@@ -240,14 +263,17 @@ static int run_broker(const struct config *config, enum durability durability)
     int status = EXIT_OWN_FAILURE;
     char complaint[LOOP_COMPLAINT_BYTES] = "";
     struct journal *journal = NULL;
+    struct service_manager manager;
+    open_manager(&manager);
     block_signals(true);
-    struct loop *loop = loop_open(config, complaint);
+    struct loop *loop = loop_open(config, &manager, complaint);
     if (loop == NULL) {
         fprintf(stderr, "errbusd: %s\n", complaint);
+        service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
     block_signals(false);
-    if (!open_journal(config, durability, &journal))
+    if (!open_journal(config, durability, &manager, &journal))
         goto done;
     block_signals(true);
     if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {
@@ -262,6 +288,7 @@ static int run_broker(const struct config *config, enum durability durability)
 done:
     loop_close(&loop);
     journal_close(&journal);
+    service_manager_close(&manager);
     return status;
 }
 

@@ -10,6 +10,7 @@
  * it.  If there are no such facts, the journal is incomplete. */
 #include "broker/io/recovery.h"
 
+#include "broker/io/clock.h"
 #include "broker/io/journal_codec.h"
 #include "libbus/base/map.h"
 #include "libbus/base/must.h"
@@ -23,6 +24,7 @@ struct replay {
     struct memory memory;
     struct id_map older; /* position of a payload to its id */
     payload_id newest;   /* 0: none yet */
+    struct service_manager *manager;
     struct recovery *out;
 };
 
@@ -131,6 +133,14 @@ static const char *replay_record(struct replay *replay, const struct journal_fou
     }
 }
 
+/* Of the journal, how much is replayed when the record at a position is. */
+static int percent_at(const struct journal *journal, uint64_t at)
+{
+    uint64_t start = journal_start(journal);
+    uint64_t all = journal_next(journal) - start;
+    return all == 0 ? 100 : (int)((at - start) * 100 / all);
+}
+
 static bool read_all(struct replay *replay, char *complaint)
 {
     struct journal_found found;
@@ -140,6 +150,8 @@ static bool read_all(struct replay *replay, char *complaint)
         uint64_t here = found.at;
         uint64_t next = found.next;
         bool is_end = found.is_end;
+        service_manager_extend(replay->manager, clock_monotonic_ns(), "replaying the journal",
+                               percent_at(replay->journal, next));
         replay->is_in_checkpoint |= here == journal_start(replay->journal) && found.is_begin;
         const char *wrong = replay_record(replay, &found);
         replay->is_in_checkpoint = replay->is_in_checkpoint && !is_end;
@@ -173,9 +185,9 @@ static bool has_all(const struct replay *replay, char *complaint)
 }
 
 bool recovery_run(struct journal *journal, struct core_port *port, struct core_port_now now,
-                  struct recovery *out, char *complaint)
+                  struct service_manager *manager, struct recovery *out, char *complaint)
 {
-    struct replay replay = {.journal = journal, .port = port, .out = out};
+    struct replay replay = {.journal = journal, .port = port, .manager = manager, .out = out};
     *out = (struct recovery){.steps = 0};
     memory_heap_init(&replay.memory, UINT64_MAX);
     id_map_init(&replay.older, &replay.memory);

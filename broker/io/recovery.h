@@ -4,6 +4,7 @@
 #define IO_RECOVERY_H
 
 #include "broker/io/core_port.h"
+#include "broker/io/service_manager.h"
 #include "broker/journal/journal.h"
 
 #include <stdbool.h>
@@ -15,9 +16,10 @@ struct recovery {
     uint64_t gaps; /* where a repair cut something out */
 };
 
-/* Replays the journal into a port that is new and resumes it.  false: complaint, of
+/* Replays the journal into a port that is new and resumes it.  The manager is told meanwhile that
+ * the start goes on.  false: complaint, of
  * JOURNAL_COMPLAINT_BYTES, is a sentence that names the position. */
 bool recovery_run(struct journal *journal, struct core_port *port, struct core_port_now now,
-                  struct recovery *out, char *complaint);
+                  struct service_manager *manager, struct recovery *out, char *complaint);
 
 #endif

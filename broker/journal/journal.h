@@ -53,6 +53,9 @@ struct journal_options {
     uint64_t segment_bytes; /* of one file; 0: the default; LIMIT_JOURNAL_SEGMENT_BYTES_... */
     uint64_t first_bytes;   /* of the first file of a new journal, if it is smaller; then nothing is
                                set aside before the first append.  0: as all others */
+    void (*on_record)(void *arg); /* NULL, or called for each record that is read while the journal
+                                     is opened, which may take long */
+    void *on_record_arg;
     bool is_lazy; /* only a flush or journal_sync() syncs: an append does not wait for the disk */
 };
 /* What was found. */

@@ -325,11 +325,19 @@ static enum journal_err create(struct journal *journal, const struct journal_opt
     return err;
 }
 
+static void tell_of_record(void *arg, const struct scan_record *record)
+{
+    const struct journal_options *options = arg;
+    (void)record;
+    options->on_record(options->on_record_arg);
+}
+
 static enum journal_err open_directory(struct journal *journal,
                                        const struct journal_options *options,
                                        struct journal_opened *opened)
 {
     struct survey survey = {.count = 0};
+    struct journal_options told = *options;
     uint64_t bytes = options->segment_bytes;
     bytes = bytes == 0 ? DEFAULT_JOURNAL_SEGMENT_BYTES : bytes;
     journal->segment_bytes = bytes;
@@ -341,7 +349,8 @@ static enum journal_err open_directory(struct journal *journal,
     enum journal_err err = opening_lock(journal);
     if (err != JOURNAL_OK)
         return err;
-    err = survey_take(&survey, journal->disk, NULL, NULL);
+    err =
+        survey_take(&survey, journal->disk, told.on_record != NULL ? tell_of_record : NULL, &told);
     const struct finding *damage = survey_damage(&survey);
     if (err != JOURNAL_OK)
         err = opening_refuse(journal, err, survey.complaint);

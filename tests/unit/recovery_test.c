@@ -21,7 +21,8 @@ static struct {
 } told[TOLD_MAX];
 static unsigned told_count;
 static unsigned resumed_count;
-static unsigned gaps;           /* that a repair made */
+static unsigned gaps; /* that a repair made */
+static struct service_manager manager = {.fd = -1};
 static uint64_t refused_number; /* a fact of this number is refused; 0: none */
 
 const char *core_replay(struct core *core, struct span record, payload_id payload,
@@ -150,7 +151,8 @@ static void recover(uint64_t steps, uint64_t payloads)
 {
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
     struct recovery done;
-    cr_assert(recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &done, complaint),
+    cr_assert(recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &manager, &done,
+                           complaint),
               "%s", complaint);
     cr_assert_eq(done.steps, steps);
     cr_assert_eq(done.payloads, payloads);
@@ -162,8 +164,8 @@ static void expect_refused(const char *words)
 {
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
     struct recovery done;
-    cr_assert_not(
-        recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &done, complaint));
+    cr_assert_not(recovery_run(journal, port, (struct core_port_now){.now_ns = 5}, &manager, &done,
+                               complaint));
     cr_assert_not_null(strstr(complaint, words), "'%s' does not say: %s", complaint, words);
     cr_assert_not_null(strstr(complaint, "position"), "'%s' does not say where", complaint);
     cr_assert_eq(resumed_count, 0);

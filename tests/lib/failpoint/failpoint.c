@@ -2,26 +2,40 @@
 /* failpoint.c -- the broker for tests dies where the environment says; see broker/io/failpoint.h.
  *
  *   ERRBUS_FAILPOINT=NAME:COUNT   as by kill -9, when it gets to NAME for the COUNTth time
+ *   ERRBUS_HOLD=NAME:COUNT        its thread says "held" on standard error and stays there
  *   ERRBUS_NUMBER_NAME=N          N instead of the usual number of this name */
 #include "broker/io/failpoint.h"
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static atomic_ulong reached;
+static atomic_ulong reached_to_hold;
+
+/* Whether the variable says NAME:COUNT, and this is that time. */
+static bool is_meant(const char *variable, const char *name, atomic_ulong *count)
+{
+    const char *wanted = getenv(variable);
+    size_t length = strlen(name);
+    if (wanted == NULL || strncmp(wanted, name, length) != 0 || wanted[length] != ':')
+        return false;
+    return atomic_fetch_add(count, 1) + 1 == strtoul(wanted + length + 1, NULL, 10);
+}
 
 void failpoint_reach(const char *name)
 {
-    const char *wanted = getenv("ERRBUS_FAILPOINT");
-    size_t length = strlen(name);
-    if (wanted == NULL || strncmp(wanted, name, length) != 0 || wanted[length] != ':')
-        return;
-    if (atomic_fetch_add(&reached, 1) + 1 == strtoul(wanted + length + 1, NULL, 10))
+    if (is_meant("ERRBUS_FAILPOINT", name, &reached))
         kill(getpid(), SIGKILL);
+    if (is_meant("ERRBUS_HOLD", name, &reached_to_hold)) {
+        fprintf(stderr, "held\n");
+        for (;;)
+            pause();
+    }
 }
 
 uint64_t failpoint_number(const char *name, uint64_t usual)

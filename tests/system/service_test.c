@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* service_test.c -- the broker as a service: what it tells the manager that started it, which the
+ * test plays with a socket of its own. */
+#include "tests/lib/expect.h"
+#include "tests/lib/revival.h"
+
+#include <bus/bus.h>
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { MESSAGE_BYTES = 512, ARGUMENTS_MAX = 24, RECORDS = 40, SIGNS = 3 };
+/* Of signs of life that would come every 20 ms. */
+enum { SILENCE_MS = 500 };
+
+static int manager = -1;
+static char notify_socket[FOLDER_PATH_BYTES_MAX + 32]; /* the variable, as the broker gets it */
+static char message[MESSAGE_BYTES];                    /* the last one */
+
+/* ---- the manager ------------------------------------------------------------------------------*/
+
+/* name: a path, or '@' and an abstract name. */
+static void listen_as_manager(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    cr_assert_lt(strlen(name), sizeof address.sun_path);
+    memcpy(address.sun_path, name, strlen(name));
+    if (name[0] == '@')
+        address.sun_path[0] = '\0';
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(manager, (struct sockaddr *)&address, bytes), 0);
+    snprintf(notify_socket, sizeof notify_socket, "NOTIFY_SOCKET=%s", name);
+}
+
+/* False: no message came in this time. */
+static bool hear(int64_t timeout_ms)
+{
+    struct pollfd item = {.fd = manager, .events = POLLIN};
+    if (poll(&item, 1, (int)timeout_ms) != 1)
+        return false;
+    ssize_t bytes = recv(manager, message, sizeof message - 1, 0);
+    cr_assert_gt(bytes, 0);
+    message[bytes] = '\0';
+    return true;
+}
+
+static void expect_heard(const char *line)
+{
+    cr_assert(hear(SOON_MS), "'%s' does not come: %s", line, process_complained(&stage.process));
+    cr_expect(strncmp(message, line, strlen(line)) == 0, "'%s' does not begin with '%s'", message,
+              line);
+}
+
+static void set_up(void)
+{
+    char path[FOLDER_PATH_BYTES_MAX + 16];
+    revival_open();
+    snprintf(path, sizeof path, "%s/notify", revival.folder.path);
+    listen_as_manager(path);
+}
+
+static void tear_down(void)
+{
+    close(manager);
+    revival_close();
+}
+
+TestSuite(service, .init = set_up, .fini = tear_down, .timeout = 120);
+
+/* program: errbusd, or the one for tests. */
+static void start(const char *program, const char *const *environment)
+{
+    const char *const argv[] = {program,      "--control", revival.control, "--data",
+                                revival.data, "--journal", revival.journal, NULL};
+    cr_assert(process_start(&stage.process, argv, environment));
+}
+
+static void stop(void)
+{
+    process_signal(&stage.process, SIGTERM);
+    cr_expect_eq(process_wait(&stage.process, SOON_MS), 0, "%s",
+                 process_complained(&stage.process));
+}
+
+/* ---- what it is told ------------------------------------------------------------------------- */
+
+/* Whoever connects when the manager has heard that the broker is ready gets through. */
+static void expect_listening(const char *endpoint)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", endpoint + strlen("ipc://"));
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_expect_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0, "%s", endpoint);
+    close(fd);
+}
+
+Test(service, is_ready_when_it_listens)
+{
+    start("errbusd", (const char *const[]){notify_socket, NULL});
+    expect_heard("READY=1\nSTATUS=serving");
+    expect_listening(revival.control);
+    expect_listening(revival.data);
+    stop();
+    expect_heard("STOPPING=1\n");
+    cr_expect_not(hear(0), "%s", message);
+}
+
+Test(service, takes_an_abstract_socket)
+{
+    char name[64];
+    close(manager);
+    snprintf(name, sizeof name, "@errbus-test-%ld", (long)getpid());
+    listen_as_manager(name);
+    start("errbusd", (const char *const[]){notify_socket, NULL});
+    expect_heard("READY=1\n");
+    stop();
+}
+
+/* The time in the message lets the manager tell this reload from one that it asked for before. */
+Test(service, tells_of_a_reload_with_its_time)
+{
+    long long us = 0;
+    start("errbusd", (const char *const[]){notify_socket, NULL});
+    expect_heard("READY=1\n");
+    int64_t before_us = test_now_ns() / 1000;
+    process_signal(&stage.process, SIGHUP);
+    expect_heard("RELOADING=1\nMONOTONIC_USEC=");
+    cr_assert_eq(sscanf(message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", &us), 1, "%s", message);
+    cr_expect(before_us <= us && us <= test_now_ns() / 1000, "%lld", us);
+    expect_heard("READY=1\n");
+    stop();
+}
+
+static void write_journal(void)
+{
+    revival_start("disk", NULL);
+    struct bus *alice = revival_open_patient("alice");
+    for (int i = 0; i < RECORDS; i++) {
+        must_publish(alice, "a", "%d", i);
+        must_flush(alice); /* so that each has a record of its own */
+    }
+    must_close(&alice);
+    revival_kill();
+}
+
+/* In the broker for tests each record counts as five seconds. */
+Test(service, asks_for_more_time_while_it_replays)
+{
+    int read = 0;
+    int replayed = 0;
+    int percent = -1;
+    write_journal();
+    start("errbusd_failpoints",
+          (const char *const[]){notify_socket, "ERRBUS_NUMBER_EXTEND_MS=0", NULL});
+    for (;;) {
+        int now = 0;
+        cr_assert(hear(SOON_MS), "%s", process_complained(&stage.process));
+        if (strncmp(message, "READY=1\n", 8) == 0)
+            break;
+        if (strcmp(message, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=reading the journal") == 0) {
+            read += 1;
+            cr_expect_eq(replayed, 0);
+            continue;
+        }
+        cr_assert_eq(sscanf(message,
+                            "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=replaying the journal: %d %%",
+                            &now),
+                     1, "%s", message);
+        cr_expect_geq(now, percent);
+        percent = now;
+        replayed += 1;
+    }
+    cr_expect_geq(read, RECORDS);
+    cr_expect_geq(replayed, RECORDS);
+    cr_expect_eq(percent, 100);
+    stop();
+}
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+Test(service, gives_signs_of_life_from_its_loop_alone)
+{
+    const char *line = NULL;
+    start("errbusd_failpoints", (const char *const[]){notify_socket, "WATCHDOG_USEC=40000",
+                                                      "ERRBUS_HOLD=round:60", NULL});
+    expect_heard("READY=1\n");
+    for (int i = 0; i < SIGNS; i++)
+        expect_heard("WATCHDOG=1");
+    do
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "the loop is not held");
+    while (strcmp(line, "held") != 0);
+    while (hear(0))
+        cr_expect_str_eq(message, "WATCHDOG=1");
+    cr_expect_not(hear(SILENCE_MS), "a broker whose loop is held says '%s'", message);
+    cr_expect_eq(kill(stage.process.pid, 0), 0);
+    revival_kill();
+}
+
+/* ---- no manager ------------------------------------------------------------------------------ */
+
+Test(service, serves_when_the_manager_is_not_there)
+{
+    const char *line = NULL;
+    start("errbusd", (const char *const[]){"NOTIFY_SOCKET=/nowhere/at/all", NULL});
+    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    stop();
+    cr_expect_not_null(strstr(process_complained(&stage.process),
+                              "warning: the service manager is not told that the broker serves: "
+                              "the socket in $NOTIFY_SOCKET, '/nowhere/at/all': No such file"),
+                       "%s", process_complained(&stage.process));
+}
