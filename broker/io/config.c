@@ -23,10 +23,11 @@
 enum { NUMBER_BYTES = 32, LINES_MAX = 1024, LETTER_NONE = 0, LETTER_LONG_ONLY = 256 };
 
 enum kind {
-    KIND_TEXT,     /* this and the next three: char[CONFIG_TEXT_BYTES] */
+    KIND_TEXT,     /* this and the next four: char[CONFIG_TEXT_BYTES] */
     KIND_ENDPOINT, /* where to listen */
     KIND_PLACE,    /* what clients are told: an endpoint or a host */
     KIND_LEVEL,    /* of durability */
+    KIND_FORM,     /* of the log */
     KIND_BYTES,    /* uint64_t, with K, M, G */
     KIND_NUMBER,   /* uint64_t */
     KIND_COUNT,    /* uint32_t */
@@ -120,6 +121,7 @@ static const char *kind_form(enum kind kind)
     case KIND_ENDPOINT:
     case KIND_PLACE: return "some text";
     case KIND_LEVEL: return "memory, process or disk";
+    case KIND_FORM: return "text or json";
     case KIND_BYTES: return "a number of bytes such as 4096, 64K, 512M or 4G";
     case KIND_NUMBER:
     case KIND_COUNT: return "a number";
@@ -137,6 +139,9 @@ static const char *text_fault(enum kind kind, const char *value)
         return endpoint_fault(value);
     if (kind == KIND_PLACE)
         return endpoint_advertise_fault(value);
+    if (kind == KIND_FORM)
+        return strcmp(value, "text") == 0 || strcmp(value, "json") == 0 ? NULL
+                                                                        : "expected text or json";
     for (size_t i = 0; i < sizeof levels / sizeof levels[0] && kind == KIND_LEVEL; i++)
         if (strcmp(value, levels[i]) == 0)
             return NULL;
@@ -175,7 +180,8 @@ static bool config_set_number(const struct key *key, void *place, uint64_t numbe
     case KIND_TEXT:
     case KIND_ENDPOINT:
     case KIND_PLACE:
-    case KIND_LEVEL: break;
+    case KIND_LEVEL:
+    case KIND_FORM: break;
     case KIND_BYTES:
     case KIND_NUMBER: *(uint64_t *)place = number; break;
     case KIND_COUNT: *(uint32_t *)place = (uint32_t)number; break;
@@ -204,7 +210,7 @@ bool config_set(struct config *config, const char *name, const char *value,
     }
     char *place = (char *)config + key->offset;
     uint64_t number = 0;
-    if (key->kind <= KIND_LEVEL)
+    if (key->kind <= KIND_FORM)
         return set_text(key, place, value, complaint);
     bool is_read = false;
     if (key->kind != KIND_YES) {
@@ -544,7 +550,8 @@ static void write_value(const struct key *key, const struct config *config, char
     case KIND_TEXT:
     case KIND_ENDPOINT:
     case KIND_PLACE:
-    case KIND_LEVEL: snprintf(text, room, "%s", place); break;
+    case KIND_LEVEL:
+    case KIND_FORM: snprintf(text, room, "%s", place); break;
     case KIND_BYTES:
     case KIND_NUMBER: write_number(key->kind, *(const uint64_t *)place, text, room); break;
     case KIND_COUNT: write_number(key->kind, *(const uint32_t *)place, text, room); break;

@@ -27,6 +27,7 @@ struct config {
     char access[CONFIG_TEXT_BYTES];     /* access file; empty: none */
     char key[CONFIG_TEXT_BYTES];        /* the broker's key; empty: as state_folder.h has it */
     bool is_open;                       /* whoever reaches it may come */
+    char log[CONFIG_TEXT_BYTES];        /* text or json */
     uint64_t memory_bytes;              /* of values, with a journal */
     bool is_verbose;
     bool is_spinning;         /* the loop never sleeps */

@@ -433,6 +433,10 @@ static void log_out(const struct msg *msg, struct core_port_out *out)
     if (event->party.bytes > 0)
         snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)event->incarnation);
     out->kind = CORE_PORT_LOG;
+    out->event = (struct log_event){.name = event->name,
+                                    .job = event->topic,
+                                    .party = event->party,
+                                    .incarnation = event->incarnation};
     out->is_warning = span_equal(event->name, span_text(EVENT_PARTY_LOST)) ||
                       span_equal(event->name, span_text(EVENT_BROKER_FORGOT));
     snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),

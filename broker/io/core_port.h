@@ -7,6 +7,7 @@
 #define IO_CORE_PORT_H
 
 #include "broker/core/core.h"
+#include "broker/io/log.h"
 #include "broker/io/payload.h"
 #include "broker/io/journal_thread.h"
 #include "libbus/base/buffer.h"
@@ -67,7 +68,7 @@ enum core_port_out_kind {
     CORE_PORT_DATA,    /* head, then part, to conn, on the data channel */
     CORE_PORT_DROP,    /* forget conn: ignore what comes from it */
     CORE_PORT_RELOAD,  /* conn wants the access file to be read again */
-    CORE_PORT_LOG,     /* text, for the operator */
+    CORE_PORT_LOG,     /* event, and the same as text, for the operator */
     CORE_PORT_FACT,    /* part is a record for the journal, unless core_port_step() gave it:
                        before anything that comes behind it goes out */
 };
@@ -85,6 +86,7 @@ struct core_port_out {
     uint8_t head[DELIVERY_HEADER_BYTES];
     struct buffer *part; /* given to the caller, who drops the reference when it is sent */
     char text[512];
+    struct log_event event; /* LOG: its texts are borrowed until the next call */
     bool is_warning;    /* LOG: an operator wants to know; otherwise only one who follows closely */
     payload_id payload; /* FACT: whose bytes stand beside the record; 0: it has none */
     bool is_kept;       /* DATA: these are values of which the journal has all already */

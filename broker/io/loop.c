@@ -142,7 +142,7 @@ static void carry_out(struct loop *loop)
             break;
         case CORE_PORT_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
         case CORE_PORT_LOG:
-            log_line(out.is_warning ? LOG_WARNING : LOG_DETAIL, "%s", out.text);
+            log_event(out.is_warning ? LOG_WARNING : LOG_DETAIL, &out.event, out.text);
             break;
         }
         buffer_unref(&out.part);

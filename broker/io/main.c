@@ -151,12 +151,12 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
         for (level = 0; level < DURABILITY_COUNT && strcmp(asked, levels[level]) != 0;)
             level++;
     if (level != DURABILITY_MEMORY && is_none) {
-        fprintf(stderr, "errbusd: --durability %s needs a journal: remove --journal none\n", asked);
+        log_line(LOG_ERROR, "--durability %s needs a journal: remove --journal none", asked);
         return false;
     }
     if (level == DURABILITY_MEMORY && !is_none && config->journal[0] != '\0') {
-        fprintf(stderr, "errbusd: --durability memory keeps no journal: remove --journal %s\n",
-                config->journal);
+        log_line(LOG_ERROR, "--durability memory keeps no journal: remove --journal %s",
+                 config->journal);
         return false;
     }
     if (level == DURABILITY_MEMORY)
@@ -179,22 +179,22 @@ static bool choose_access(struct config *config)
     struct state_places places = places_of_environment();
     bool is_local = endpoint_wish_is_local(config->control) && endpoint_wish_is_local(config->data);
     if (config->access[0] == '\0' && !config->is_open && !is_local) {
-        fprintf(stderr,
-                "errbusd: %.300s can be reached from other machines, and nothing says who may "
-                "come: start it with 'errbusd --access FILE ...', where FILE has lines as 'key "
-                "alice ebp_...' (the client's 'errbus key new' prints it) and 'allow alice party "
-                "in *', see errbus-access(1); or let everybody in with 'errbusd --open ...'\n",
-                endpoint_wish_is_local(config->control) ? config->data : config->control);
+        log_line(LOG_ERROR,
+                 "%.300s can be reached from other machines, and nothing says who may "
+                 "come: start it with 'errbusd --access FILE ...', where FILE has lines as 'key "
+                 "alice ebp_...' (the client's 'errbus key new' prints it) and 'allow alice party "
+                 "in *', see errbus-access(1); or let everybody in with 'errbusd --open ...'\n",
+                 endpoint_wish_is_local(config->control) ? config->data : config->control);
         return false;
     }
     if (config->access[0] != '\0' && config->is_open) {
-        fprintf(stderr, "errbusd: --open and --access exclude each other: remove one\n");
+        log_line(LOG_ERROR, "--open and --access exclude each other: remove one");
         return false;
     }
     if (config->access[0] == '\0' || config->key[0] != '\0' ||
         state_folder_key(&places, config->key, sizeof config->key, why))
         return true;
-    fprintf(stderr, "errbusd: %s; or name a file with --key FILE\n", why);
+    log_line(LOG_ERROR, "%s; or name a file with --key FILE\n", why);
     return false;
 }
 
@@ -206,7 +206,7 @@ static bool choose_journal(struct config *config)
     if (config->journal[0] != '\0' ||
         state_folder_journal(&places, config->journal, sizeof config->journal, why))
         return true;
-    fprintf(stderr, "errbusd: %s; %s\n", why, remedy);
+    log_line(LOG_ERROR, "%s; %s\n", why, remedy);
     return false;
 }
 
@@ -249,7 +249,7 @@ static bool open_journal(const struct config *config, enum durability durability
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
     if (err != JOURNAL_OK) {
         bool is_damaged = err == JOURNAL_DAMAGED; /* its sentence has remedies of its own */
-        fprintf(stderr, "errbusd: %s%s%s\n", why, is_damaged ? "" : "; ", is_damaged ? "" : remedy);
+        log_line(LOG_ERROR, "%s%s%s", why, is_damaged ? "" : "; ", is_damaged ? "" : remedy);
         return false;
     }
     if (opened.cut[0] != '\0')
@@ -268,7 +268,7 @@ static int run_broker(const struct config *config, enum durability durability)
     block_signals(true);
     struct loop *loop = loop_open(config, &manager, complaint);
     if (loop == NULL) {
-        fprintf(stderr, "errbusd: %s\n", complaint);
+        log_line(LOG_ERROR, "%s", complaint);
         service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
@@ -277,14 +277,14 @@ static int run_broker(const struct config *config, enum durability durability)
         goto done;
     block_signals(true);
     if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {
-        fprintf(stderr, "errbusd: %s\n", complaint);
+        log_line(LOG_ERROR, "%s", complaint);
         goto done;
     }
     log_start(config, loop);
     if (print_ready(loop))
         status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
     else
-        fprintf(stderr, "errbusd: cannot write to standard output\n");
+        log_line(LOG_ERROR, "cannot write to standard output");
 done:
     loop_close(&loop);
     journal_close(&journal);
@@ -304,8 +304,19 @@ static int check_config(struct config *config)
     config_print(config, stdout);
     if (fflush(stdout) == 0)
         return EXIT_FINE;
-    fprintf(stderr, "errbusd: cannot write to standard output\n");
+    log_line(LOG_ERROR, "cannot write to standard output");
     return EXIT_OWN_FAILURE;
+}
+
+/* config NULL: it is not known yet. */
+static void choose_log(const struct config *config)
+{
+    struct log_style style = {.has_priority = log_is_journal(getenv("JOURNAL_STREAM"))};
+    if (config != NULL) {
+        style.is_verbose = config->is_verbose;
+        style.is_json = strcmp(config->log, "json") == 0;
+    }
+    log_init(&style);
 }
 
 int main(int argc, char **argv)
@@ -317,14 +328,15 @@ int main(int argc, char **argv)
     if (tools_run(argc, argv, &status))
         return status;
     config_init(&config);
+    choose_log(NULL);
     switch (config_read_args(&config, argc, argv, complaint)) {
     case CONFIG_RUN: break;
     case CONFIG_CHECK: return check_config(&config);
     case CONFIG_HELP: print_help(); return EXIT_FINE;
     case CONFIG_VERSION: printf("errbusd %s\n", ERRBUS_VERSION); return EXIT_FINE;
-    case CONFIG_WRONG: fprintf(stderr, "errbusd: %s\n", complaint); return EXIT_USAGE;
+    case CONFIG_WRONG: log_line(LOG_ERROR, "%s", complaint); return EXIT_USAGE;
     }
-    log_init(config.is_verbose);
+    choose_log(&config);
     enum durability durability = DURABILITY_MEMORY;
     if (!choose_durability(&config, &durability) || !choose_access(&config))
         return EXIT_USAGE;

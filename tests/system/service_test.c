@@ -6,6 +6,7 @@
 
 #include <bus/bus.h>
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -217,4 +218,61 @@ Test(service, serves_when_the_manager_is_not_there)
                               "warning: the service manager is not told that the broker serves: "
                               "the socket in $NOTIFY_SOCKET, '/nowhere/at/all': No such file"),
                        "%s", process_complained(&stage.process));
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+/* The text of a member, or "". */
+static const char *member(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text != NULL ? text : "";
+}
+
+/* Every line of a start, a party that is lost, and an end. */
+Test(service, logs_an_object_a_line)
+{
+    bool has_loss = false;
+    const char *const argv[] = {"errbusd",   "--control", revival.control, "--data", revival.data,
+                                "--journal", "none",      "--log",         "json",   "--verbose",
+                                NULL};
+    const char *line = NULL;
+    struct party alice;
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert(process_line(&stage.process, SOON_MS, &line));
+    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
+    party_start(&alice, "alice", (const char *const[]){"reconnect_grace_ms=0", NULL});
+    party_kill(&alice);
+    while (!has_loss) {
+        json_error_t fault;
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "no loss is logged");
+        json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &fault);
+        cr_assert_not_null(object, "%s: %s", fault.text, line);
+        cr_expect_eq(strlen(member(object, "time")), strlen("2026-01-01T00:00:00.000Z"));
+        cr_expect_str_neq(member(object, "message"), "");
+        if (strcmp(member(object, "event"), "party.lost") == 0) {
+            has_loss = true;
+            cr_expect_str_eq(member(object, "level"), "warning");
+            cr_expect_str_eq(member(object, "job"), "default");
+            cr_expect_str_eq(member(object, "party"), "alice");
+            cr_expect_eq(json_integer_value(json_object_get(object, "incarnation")), 1);
+        }
+        json_decref(object);
+    }
+    party_fini(&alice);
+    stop();
+}
+
+/* What keeps it from starting is a record, too. */
+Test(service, logs_why_it_does_not_start)
+{
+    json_error_t fault;
+    const char *const argv[] = {"errbusd", "--control", "tcp://0.0.0.0:*", "--log", "json", NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_expect_eq(process_wait(&stage.process, SOON_MS), 2);
+    json_t *object = json_loads(process_complained(&stage.process), JSON_REJECT_DUPLICATES, &fault);
+    cr_assert_not_null(object, "%s: %s", fault.text, process_complained(&stage.process));
+    cr_expect_str_eq(member(object, "level"), "error");
+    cr_expect_not_null(strstr(member(object, "message"), "can be reached from other machines"));
+    json_decref(object);
 }

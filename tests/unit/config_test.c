@@ -56,6 +56,7 @@ Test(config, has_defaults_of_the_loopback)
     cr_expect_str_eq(config.durability, "");
     cr_expect_eq(config.memory_bytes, DEFAULT_MEMORY_BYTES);
     cr_expect_not(config.is_verbose);
+    cr_expect_str_eq(config.log, "text");
     cr_expect_not(config.is_spinning);
     cr_expect_eq(config.core.topic_window_bytes, DEFAULT_TOPIC_WINDOW_BYTES);
     cr_expect_eq(config.core.linger_ms, DEFAULT_LINGER_MS);
