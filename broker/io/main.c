@@ -172,6 +172,17 @@ static struct state_places places_of_environment(void)
                                  .home = getenv("HOME")};
 }
 
+/* The key that a service manager gives as a credential, if it does. */
+static void take_credential(char key[CONFIG_TEXT_BYTES])
+{
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    if (folder == NULL || folder[0] != '/')
+        return;
+    int bytes = snprintf(key, CONFIG_TEXT_BYTES, "%s/broker.key", folder);
+    if (bytes >= CONFIG_TEXT_BYTES || access(key, F_OK) != 0)
+        key[0] = '\0';
+}
+
 /* A broker that other machines can reach needs --access or --open.  false: that was printed. */
 static bool choose_access(struct config *config)
 {
@@ -191,6 +202,8 @@ static bool choose_access(struct config *config)
         log_line(LOG_ERROR, "--open and --access exclude each other: remove one");
         return false;
     }
+    if (config->access[0] != '\0' && config->key[0] == '\0')
+        take_credential(config->key);
     if (config->access[0] == '\0' || config->key[0] != '\0' ||
         state_folder_key(&places, config->key, sizeof config->key, why))
         return true;

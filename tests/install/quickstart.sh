@@ -130,6 +130,12 @@ run 0 test
 called 'apt-get update$'
 said 'the Python package is left out; this failed: .*install -y --no-install-recommends python3-cffi$'
 last_is '20 passed, 0 failed, 0 skipped'
+MISSING='systemd'
+run 0 build
+not_called apt-get
+run 0 test
+called 'apt-get update$'
+said 'these tests are skipped; this failed: .*install -y --no-install-recommends systemd$'
 unset APT_FAILS
 USER_ID=1000
 

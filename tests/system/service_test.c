@@ -276,3 +276,63 @@ Test(service, logs_why_it_does_not_start)
     cr_expect_not_null(strstr(member(object, "message"), "can be reached from other machines"));
     json_decref(object);
 }
+
+/* A file stands in for the journal of systemd. */
+Test(service, gives_priorities_to_the_journal)
+{
+    char file[FOLDER_PATH_BYTES_MAX];
+    char program[512];
+    cr_assert(folder_write(&revival.folder, "log", "", file));
+    cr_assert_not_null(process_path("errbusd", program, sizeof program));
+    const char *const argv[] = {
+        "/bin/sh",
+        "-c",
+        "exec 2>\"$1\"; JOURNAL_STREAM=$(stat -c %d:%i \"$1\") exec \"$2\" --open "
+        "--access x",
+        "sh",
+        file,
+        program,
+        NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_expect_eq(process_wait(&stage.process, SOON_MS), 2);
+    char line[256] = "";
+    FILE *log = fopen(file, "r");
+    cr_assert_not_null(log);
+    cr_expect_not_null(fgets(line, sizeof line, log));
+    fclose(log);
+    cr_expect_str_eq(line, "<3>--open and --access exclude each other: remove one\n");
+}
+
+/* ---- the key --------------------------------------------------------------------------------- */
+
+/* A key of the service manager comes before one of the broker's own directory. */
+Test(service, takes_its_key_from_the_credentials)
+{
+    char access[FOLDER_PATH_BYTES_MAX];
+    char key[FOLDER_PATH_BYTES_MAX + 16];
+    char credentials[FOLDER_PATH_BYTES_MAX + 32];
+    char made[256] = "";
+    char taken[256] = "";
+    const char *line = NULL;
+    cr_assert(
+        folder_write(&revival.folder, "access", "uid ops 0\nallow ops status in *\n", access));
+    snprintf(key, sizeof key, "%s/broker.key", revival.folder.path);
+    snprintf(credentials, sizeof credentials, "CREDENTIALS_DIRECTORY=%s", revival.folder.path);
+    const char *argv[] = {
+        "errbusd",   "--control", "tcp://127.0.0.1:*", "--data", "tcp://127.0.0.1:*",
+        "--journal", "none",      "--access",          access,   "--key",
+        key,         NULL};
+    cr_assert(process_start(&stage.process, argv, NULL));
+    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    cr_assert_eq(sscanf(line, "errbusd ready control=tcp://%255[^@]@", made), 1, "%s", line);
+    stop();
+    process_fini(&stage.process);
+    argv[9] = NULL; /* no --key; and STATE_DIRECTORY names no directory */
+    cr_assert(process_start(&stage.process, argv, (const char *const[]){credentials, NULL}));
+    cr_assert(process_line(&stage.process, SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    cr_assert_eq(sscanf(line, "errbusd ready control=tcp://%255[^@]@", taken), 1, "%s", line);
+    cr_expect_str_eq(taken, made);
+    stop();
+}

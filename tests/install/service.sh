@@ -1,0 +1,124 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: service.sh SOURCE BUILD
+# The unit of systemd: it is well formed, exposes little, its user can be made, and the broker makes
+# no system call, and opens no socket, that the unit forbids.
+set -eu
+source=$1
+build=$2
+unit=$source/broker/service/errbusd.service
+work=$(mktemp -d)
+broker= # strace; the broker is its child, and would go on without it
+end() {
+    # shellcheck disable=SC2046 # several words, or none
+    [ -z "$broker" ] || kill $(cat "/proc/$broker/task/$broker/children") "$broker" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap end EXIT
+
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence=$work/log
+
+for tool in systemd-analyze systemd-sysusers strace; do
+    command -v "$tool" >/dev/null || {
+        echo "skipped: no $tool here (packages systemd, strace)"
+        exit 77
+    }
+done
+
+# ---- the unit -----------------------------------------------------------------------------------
+# Where the tree is not installed, systemd finds neither the program nor its page.
+sed -e "s|^ExecStart=errbusd |ExecStart=$build/broker/errbusd |" -e '/^Documentation=/d' "$unit" \
+    >"$work/errbusd.service"
+systemd-analyze verify "$work/errbusd.service" >"$work/log" 2>&1 || die "the unit is not well formed"
+[ ! -s "$work/log" ] || die "systemd warns of the unit"
+systemd-analyze security --offline=true --threshold=15 "$work/errbusd.service" >"$work/log" ||
+    die "the unit exposes more than 1.5 of 10"
+# The limit is one that can be missed.
+sed -i '/^NoNewPrivileges=/d; /^CapabilityBoundingSet=/d' "$work/errbusd.service"
+! systemd-analyze security --offline=true --threshold=15 "$work/errbusd.service" >"$work/log" ||
+    die "a unit with all capabilities passes, too"
+
+mkdir -p "$work/root/etc"
+systemd-sysusers --root="$work/root" "$source/broker/service/errbus.sysusers" >"$work/log" 2>&1 ||
+    die "the user cannot be made"
+grep -q '^errbus:.*:/var/lib/errbus:' "$work/root/etc/passwd" || die "the user errbus was not made"
+
+# ---- system calls -------------------------------------------------------------------------------
+# The names that the unit allows, one a line.
+systemd-analyze syscall-filter >"$work/groups" 2>"$work/log" || die "no groups of calls"
+allowed() {
+    sed -n 's/^SystemCallFilter=//p' "$unit" | awk -v groups="$work/groups" '
+        # Adds what a group has to the set, or takes it out.
+        function change(name, is_added,    parts, count, i) {
+            if (name !~ /^@/) {
+                if (is_added) set[name] = 1; else delete set[name]
+                return
+            }
+            if (!(name in members)) {
+                print "no group " name >"/dev/stderr"
+                exit 1
+            }
+            count = split(members[name], parts, " ")
+            for (i = 1; i <= count; i++)
+                change(parts[i], is_added)
+        }
+        BEGIN {
+            while ((getline line < groups) > 0) {
+                if (line ~ /^@/) { group = line; members[group] = "" }
+                else if (line ~ /^    [@a-z_]/) members[group] = members[group] " " line
+            }
+        }
+        {
+            is_added = !sub(/^~/, "")
+            for (field = 1; field <= NF; field++)
+                change($field, is_added)
+        }
+        END { for (name in set) print name }
+    ' | sort
+}
+allowed >"$work/allowed"
+grep -qx read "$work/allowed" || die "the unit does not even allow read"
+! grep -qx setuid "$work/allowed" || die "the unit allows setuid"
+
+# run OPTION...: a broker under strace that serves a value, an error and a reload, and stops.
+run() {
+    mkdir -p "$work/state"
+    STATE_DIRECTORY=$work/state strace -f -qq -o "$work/trace" "$build/broker/errbusd" "$@" \
+        >"$work/ready" 2>"$work/log" &
+    broker=$!
+    tries=0
+    until grep -q '^errbusd ready' "$work/ready"; do
+        kill -0 "$broker" 2>/dev/null || die "errbusd $*: does not start"
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || die "errbusd $*: is not ready"
+        sleep 0.1
+    done
+    ERRBUS_SERVER=$(sed -n 's/^errbusd ready control=\([^ ]*\) .*/\1/p' "$work/ready")
+    export ERRBUS_SERVER
+    echo one | "$build/clients/errbus" pub -p alice a >"$work/log" 2>&1 || die "no value is published"
+    got=$("$build/clients/errbus" sub -p bob -C 1 -W 60 alice/a 2>"$work/log") || die "no value comes"
+    [ "$got" = one ] || die "bob gets '$got'"
+    "$build/clients/errbus" status >"$work/log" 2>&1 || die "no status"
+    child=$(cat "/proc/$broker/task/$broker/children")
+    kill -HUP $child
+    kill -TERM $child
+    wait "$broker" || die "errbusd $*: ends with $?"
+    broker=
+    sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$work/trace" | sort -u >"$work/calls"
+    [ "$(wc -l <"$work/calls")" -gt 30 ] || die "strace saw too few calls"
+    comm -23 "$work/calls" "$work/allowed" >"$work/log"
+    [ ! -s "$work/log" ] || die "errbusd $*: calls that the unit forbids"
+    families=$(sed -n 's/^RestrictAddressFamilies=//p' "$unit")
+    sed -n 's/^.* socket(\(AF_[A-Z0-9_]*\),.*/\1/p' "$work/trace" | sort -u >"$work/families"
+    [ -s "$work/families" ] || die "strace saw no socket"
+    while read -r family; do
+        case " $families " in *" $family "*) ;; *) die "errbusd $*: the unit forbids $family" ;; esac
+    done <"$work/families"
+}
+run --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*'
+# An interface is looked up by netlink; at `process` the journal syncs in another way.
+run --control 'tcp://lo:*' --data 'tcp://lo:*' --open --durability process --log json
+grep -q AF_NETLINK "$work/families" || die "no interface was looked up"
+echo "the unit is well formed, and forbids nothing that the broker does"
