@@ -443,17 +443,6 @@ static void remove_endpoints(struct loop *loop)
         channel_remove_endpoint(&loop->channels[i]);
 }
 
-/* Logs who sent the signal: process 1 is a service manager; a terminal has no process. */
-static void say_who_stops(const struct signalfd_siginfo *info)
-{
-    const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
-    if (info->ssi_code == SI_USER)
-        log_line(LOG_INFO, "stopping: %s from process %u of user %u", name, info->ssi_pid,
-                 info->ssi_uid);
-    else
-        log_line(LOG_INFO, "stopping: %s", name);
-}
-
 static void begin_stop(struct loop *loop)
 {
     struct core_port_now now = clock_now(&loop->clock);
@@ -545,7 +534,7 @@ static void read_signals(struct loop *loop)
             remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
         }
-        say_who_stops(&info);
+        signals_log_stop(&info);
         begin_stop(loop);
     }
 }

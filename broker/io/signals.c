@@ -2,6 +2,8 @@
 /* signals.c -- see signals.h. */
 #include "broker/io/signals.h"
 
+#include "broker/io/log.h"
+
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -28,4 +30,14 @@ void signals_release(int fd)
         close(fd);
     fill_signals(&signals);
     sigprocmask(SIG_UNBLOCK, &signals, NULL);
+}
+
+void signals_log_stop(const struct signalfd_siginfo *info)
+{
+    const char *name = info->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM";
+    if (info->ssi_code == SI_USER)
+        log_line(LOG_INFO, "stopping: %s from process %u of user %u", name, info->ssi_pid,
+                 info->ssi_uid);
+    else
+        log_line(LOG_INFO, "stopping: %s", name);
 }
