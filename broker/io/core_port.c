@@ -39,6 +39,9 @@ struct core_port {
     uint32_t newer_count, newer_room;
     struct core_port_journal journal;     /* describe NULL: there is none */
     struct core_port_peers peers;         /* the same */
+    struct core_port_figures figures;     /* tell NULL: there are none */
+    struct metric_figures told_figures;   /* for the step under way */
+    int64_t began_ns;                     /* of the last step, by the machine's clock */
     int64_t ahead_ns;                     /* the core's clock, of the machine's */
     uint32_t speaker;                     /* whose parts come in */
     uint64_t steps;                       /* of the core */
@@ -152,6 +155,7 @@ static void port_step(struct core_port *port, struct core_port_now now, struct e
     event.kept = port->kept;
     event.principal = port->speaker;
     port->steps += 1;
+    port->began_ns = now.now_ns;
     effects_clear(&port->effects);
     port->at = port->fact_at = 0;
     core_step(port->core, &event, &port->effects);
@@ -187,6 +191,15 @@ static void piece_in(struct core_port *port, struct core_port_now now, conn_id c
     payload_release(&port->payloads, payload, 1);
 }
 
+/* NULL: the message does not ask for them, or there are none. */
+static const struct metric_figures *figures_for(struct core_port *port, const struct msg *msg)
+{
+    if (msg->type != MSG_METRICS || port->figures.tell == NULL)
+        return NULL;
+    port->figures.tell(port->figures.arg, &port->told_figures);
+    return &port->told_figures;
+}
+
 /* A part that should be a message of this lane. */
 static void message_in(struct core_port *port, struct core_port_now now, conn_id conn,
                        enum msg_lane lane, struct span part)
@@ -198,7 +211,11 @@ static void message_in(struct core_port *port, struct core_port_now now, conn_id
         piece_in(port, now, conn, &msg);
     } else if (err == WIRE_OK) {
         newer_learn(port, conn, &msg);
-        port_step(port, now, (struct event){.type = EVENT_MESSAGE, .conn = conn, .as.msg = &msg});
+        port_step(port, now,
+                  (struct event){.type = EVENT_MESSAGE,
+                                 .conn = conn,
+                                 .figures = figures_for(port, &msg),
+                                 .as.msg = &msg});
     } else if (err == WIRE_UNKNOWN && newer_find(port, conn) != NULL) {
         port->skipped += 1;
     } else {
@@ -483,6 +500,17 @@ static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
     return true;
 }
 
+static bool has_error(const struct core_port *port, uint32_t from, uint32_t until)
+{
+    for (uint32_t i = from; i < until; i++) {
+        const struct effect *effect = &port->effects.items[i];
+        if (effect->type == EFFECT_SEND_FRAME &&
+            (port->effects.frames[effect->index].frame.flags & FRAME_KIND_MASK) == FRAME_ERROR)
+            return true;
+    }
+    return false;
+}
+
 /* The next part to send.  A stream must have no hole: if its bytes cannot be read back, nothing
  * behind it is sent. */
 static void data_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
@@ -493,6 +521,7 @@ static void data_out(struct core_port *port, const struct effect *effect, struct
     uint32_t first = port->at;
     out->part = batch_encode(&port->effects, &port->payloads, &port->at);
     out->is_kept = is_kept(port, first, port->at);
+    out->error_ns = has_error(port, first, port->at) ? port->began_ns : 0;
     port->is_broken = out->part == NULL;
     out->kind = port->is_broken ? CORE_PORT_NOTHING : CORE_PORT_DATA;
 }
@@ -600,6 +629,16 @@ void core_port_use_journal(struct core_port *port, const struct core_port_journa
 void core_port_use_peers(struct core_port *port, const struct core_port_peers *peers)
 {
     port->peers = *peers;
+}
+
+void core_port_use_figures(struct core_port *port, const struct core_port_figures *figures)
+{
+    port->figures = *figures;
+}
+
+int64_t core_port_began_ns(const struct core_port *port)
+{
+    return port->began_ns;
 }
 
 bool core_port_is_broken(const struct core_port *port)

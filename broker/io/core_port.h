@@ -89,6 +89,7 @@ struct core_port_out {
     struct log_event event; /* LOG: its texts are borrowed until the next call */
     bool is_warning;    /* LOG: an operator wants to know; otherwise only one who follows closely */
     payload_id payload; /* FACT: whose bytes stand beside the record; 0: it has none */
+    int64_t error_ns;   /* DATA: an error is in it, decided at this time; 0: none is */
     bool is_kept;       /* DATA: these are values of which the journal has all already */
     bool is_essential;  /* FACT: it may use the space that is set aside for bad news */
 };
@@ -132,6 +133,14 @@ struct core_port_peers {
     void *arg;
 };
 void core_port_use_peers(struct core_port *port, const struct core_port_peers *peers);
+/* What METRICS says of all that the core knows nothing of: asked for each such message. */
+struct core_port_figures {
+    void (*tell)(void *arg, struct metric_figures *out);
+    void *arg;
+};
+void core_port_use_figures(struct core_port *port, const struct core_port_figures *figures);
+/* The machine's clock at the last call that let something in. */
+int64_t core_port_began_ns(const struct core_port *port);
 /* Whether a payload could not be read back.  Then the port sends nothing any more, and its owner
  * ends the broker. */
 bool core_port_is_broken(const struct core_port *port);

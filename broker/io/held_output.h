@@ -23,6 +23,7 @@ struct held {
     conn_id conn;
     enum msg_lane lane;
     uint8_t head[DELIVERY_HEADER_BYTES]; /* of data */
+    int64_t error_ns;                    /* as in struct core_port_out */
     struct buffer *part;
 };
 

@@ -5,6 +5,7 @@
  * of the lock while it waits or writes, and holds it again when it returns. */
 #include "broker/io/journal_thread.h"
 
+#include "broker/io/clock.h"
 #include "broker/io/failpoint.h"
 #include "libbus/base/must.h"
 
@@ -52,6 +53,7 @@ struct journal_thread {
     uint64_t waiting_bytes;
     uint64_t last_ticket;
     struct journal_news news;
+    struct histogram writes;
     char complaint[JOURNAL_COMPLAINT_BYTES];
     uint64_t last_bytes; /* of the last batch */
     bool is_gathering;   /* the thread waits for more of a stream */
@@ -318,12 +320,15 @@ static bool write_waiting(struct journal_thread *thread)
     struct journal_step *last = gather(thread, thread->waiting.first, &count);
     pthread_mutex_unlock(&thread->lock);
     failpoint_reach("append");
+    int64_t began_ns = clock_monotonic_ns();
     enum journal_state state = write_records(thread, count, last->how);
+    int64_t took_ns = clock_monotonic_ns() - began_ns;
     failpoint_reach("appended");
     if (state == JOURNAL_IS_WELL || state == JOURNAL_IS_FULL)
         follow_up(thread, last);
     pthread_mutex_lock(&thread->lock);
     bool is_logged = state == JOURNAL_IS_WELL || state == JOURNAL_IS_FULL;
+    histogram_see(&thread->writes, took_ns);
     note_place(thread);
     bool is_news = is_logged || state != thread->news.state;
     set_state(thread, state);
@@ -658,6 +663,13 @@ struct journal_news journal_thread_news(struct journal_thread *thread)
     struct journal_news news = thread->news;
     pthread_mutex_unlock(&thread->lock);
     return news;
+}
+
+void journal_thread_writes(struct journal_thread *thread, struct histogram *out_writes)
+{
+    pthread_mutex_lock(&thread->lock);
+    *out_writes = thread->writes;
+    pthread_mutex_unlock(&thread->lock);
 }
 
 struct journal_step *journal_thread_logged(struct journal_thread *thread)

@@ -24,6 +24,7 @@
 
 #include "broker/journal/journal.h"
 #include "libbus/base/buffer.h"
+#include "libbus/base/histogram.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,6 +112,8 @@ uint64_t journal_thread_room(struct journal_thread *thread);
 /* Readable when the news have changed; journal_thread_news() makes it unreadable. */
 int journal_thread_fd(const struct journal_thread *thread);
 struct journal_news journal_thread_news(struct journal_thread *thread);
+/* How long the appends took. */
+void journal_thread_writes(struct journal_thread *thread, struct histogram *out_writes);
 /* A step with a payload that is logged now, the caller's to free; NULL: no more. */
 struct journal_step *journal_thread_logged(struct journal_thread *thread);
 void journal_step_free(struct journal_step **step);

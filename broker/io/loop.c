@@ -13,6 +13,7 @@
 #include "broker/io/clock.h"
 #include "broker/io/connection_warnings.h"
 #include "broker/io/failpoint.h"
+#include "broker/io/figures.h"
 #include "broker/io/core_port.h"
 #include "broker/io/descriptors.h"
 #include "broker/io/persistence.h"
@@ -63,6 +64,7 @@ struct loop {
     struct persistence persistence;
     struct waiting_batches waiting_batches;
     struct clock clock;
+    struct figures figures;
     void *context;
     struct channel channels[LANE_COUNT];
     int signal_fd;
@@ -99,7 +101,7 @@ static bool address(struct loop *loop, struct peer *peer)
 /* Parts to a peer that is gone are lost, as are those in its connection.  When its session goes on,
  * what counts is sent again. */
 static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint8_t *head,
-                     struct buffer *part)
+                     struct buffer *part, int64_t error_ns)
 {
     zmq_msg_t msg;
     struct peer *peer = peers_by_conn(&loop->peers, conn);
@@ -107,8 +109,13 @@ static void send_out(struct loop *loop, enum lane lane, conn_id conn, const uint
         return;
     failpoint_reach(lane == LANE_DATA ? "deliver" : "answer");
     must(part_unwrap(part, &msg)); /* as in effect.h: what was decided must be said */
-    if (address(loop, peer))
+    if (address(loop, peer)) {
+        loop->figures.messages_out[lane] += 1;
+        loop->figures.bytes_out[lane] += zmq_msg_size(&msg);
         channel_send(&loop->channels[lane], head, &msg);
+        if (error_ns != 0)
+            histogram_see(&loop->figures.error_delivery, clock_monotonic_ns() - error_ns);
+    }
     zmq_msg_close(&msg);
     failpoint_reach(lane == LANE_DATA ? "delivered" : "answered");
 }
@@ -125,17 +132,30 @@ static void forget(struct loop *loop, conn_id conn)
     waiting_batches_drop(&loop->waiting_batches, peer);
 }
 
+/* The last call of the port was a step of the core, which took so long. */
+static void see_step(struct loop *loop)
+{
+    uint64_t steps = core_port_steps(loop->port);
+    if (steps == loop->figures.steps)
+        return;
+    loop->figures.steps = steps;
+    histogram_see(&loop->figures.step, clock_monotonic_ns() - core_port_began_ns(loop->port));
+}
+
 static void carry_out(struct loop *loop)
 {
     struct core_port_out out;
+    see_step(loop);
     persistence_give(&loop->persistence, loop->port);
     while (core_port_out(loop->port, &out)) {
         if (persistence_holds(&loop->persistence, &out))
             continue;
         switch (out.kind) {
         case CORE_PORT_NOTHING: break;
-        case CORE_PORT_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part); break;
-        case CORE_PORT_DATA: send_out(loop, LANE_DATA, out.conn, out.head, out.part); break;
+        case CORE_PORT_CONTROL: send_out(loop, LANE_CONTROL, out.conn, NULL, out.part, 0); break;
+        case CORE_PORT_DATA:
+            send_out(loop, LANE_DATA, out.conn, out.head, out.part, out.error_ns);
+            break;
         case CORE_PORT_DROP: forget(loop, out.conn); break;
         case CORE_PORT_RELOAD:
             access_change_ask(&loop->access_change, &loop->peers, out.conn);
@@ -157,7 +177,7 @@ static void say_kept(struct loop *loop)
     persistence_checkpoint(&loop->persistence, loop->port);
     while (persistence_next(&loop->persistence, &held)) {
         enum lane lane = held.lane == MSG_LANE_DATA ? LANE_DATA : LANE_CONTROL;
-        send_out(loop, lane, held.conn, held.head, held.part);
+        send_out(loop, lane, held.conn, held.head, held.part, held.error_ns);
         buffer_unref(&held.part);
     }
 }
@@ -191,6 +211,7 @@ static void welcome_or_refuse(struct loop *loop, enum lane lane, int fd)
         return;
     (void)shutdown(fd, SHUT_RDWR); /* as in dismiss_new_connections() */
     loop->warnings.refused += 1;
+    loop->figures.refused += 1;
 }
 
 static void drain_monitor(struct loop *loop, enum lane lane)
@@ -231,6 +252,7 @@ static void dismiss_new_connections(struct loop *loop)
          i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
         (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
         loop->warnings.silent += 1;
+        loop->figures.silent += 1;
     }
     connection_warnings_tell(&loop->warnings, now_ns);
 }
@@ -361,7 +383,7 @@ static void answer_misdirected(struct loop *loop, const struct peer *peer, struc
     struct buffer *answer =
         misdirected_answer(peer->lane, said, loop_data_endpoint(loop), loop_control_endpoint(loop));
     if (answer != NULL)
-        send_out(loop, peer->lane, peer->conn, NULL, answer);
+        send_out(loop, peer->lane, peer->conn, NULL, answer, 0);
     buffer_unref(&answer);
 }
 
@@ -401,6 +423,8 @@ static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, siz
             return false;
         }
         bytes += zmq_msg_size(&received.part);
+        loop->figures.messages_in[lane] += 1;
+        loop->figures.bytes_in[lane] += zmq_msg_size(&received.part);
         struct peer *peer = find_peer(loop, lane, &received);
         if (peer != NULL) {
             let_in(loop, peer, &received);
@@ -725,6 +749,16 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     return true;
 }
 
+static void tell_figures(void *arg, struct metric_figures *out)
+{
+    struct loop *loop = arg;
+    figures_tell(&loop->figures, out);
+    out->samples[SAMPLE_CONNECTIONS_CONTROL] = loop->peers.lanes[LANE_CONTROL].count;
+    out->samples[SAMPLE_CONNECTIONS_DATA] = loop->peers.lanes[LANE_DATA].count;
+    out->samples[SAMPLE_NEW_CONNECTIONS] = loop->new_connections.waiting;
+    persistence_tell(&loop->persistence, out);
+}
+
 static bool open_core_port(struct loop *loop, const struct config *config, const char *version,
                            uint64_t broker, enum durability durability, char *complaint)
 {
@@ -752,6 +786,8 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     }
     loop->who = (struct who){.peers = &loop->peers, .authentication = &loop->authentication};
     core_port_use_peers(loop->port, &(struct core_port_peers){who_describe, &loop->who});
+    loop->figures.start_wall_ns = now.wall_ns;
+    core_port_use_figures(loop->port, &(struct core_port_figures){tell_figures, loop});
     return true;
 }
 

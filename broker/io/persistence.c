@@ -97,6 +97,24 @@ static void describe(void *arg, struct msg_status_end *out)
     out->journal_synced = news->on_disk;
 }
 
+void persistence_tell(const struct persistence *persistence, struct metric_figures *out)
+{
+    static const enum metric_sample states[] = {
+        [JOURNAL_IS_WELL] = SAMPLE_JOURNAL_WELL,
+        [JOURNAL_IS_FULL] = SAMPLE_JOURNAL_FULL,
+        [JOURNAL_IS_REFUSED] = SAMPLE_JOURNAL_REFUSED,
+        [JOURNAL_IS_FAILED] = SAMPLE_JOURNAL_FAILED,
+    };
+    const struct journal_news *news = &persistence->news;
+    if (persistence->thread == NULL)
+        return;
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        out->samples[states[i]] = i == news->state;
+    out->samples[SAMPLE_JOURNAL_BYTES] = news->bytes;
+    out->samples[SAMPLE_JOURNAL_LAG] = news->next - news->on_disk;
+    journal_thread_writes(persistence->thread, &out->journal_write);
+}
+
 void persistence_lend(struct persistence *persistence, struct core_port *port,
                       uint64_t memory_bytes)
 {
@@ -404,6 +422,7 @@ bool persistence_holds(struct persistence *persistence, struct core_port_out *ou
     struct held held = {.ticket = persistence->ticket,
                         .conn = out->conn,
                         .lane = out->kind == CORE_PORT_DATA ? MSG_LANE_DATA : MSG_LANE_CONTROL,
+                        .error_ns = out->error_ns,
                         .part = out->part};
     memcpy(held.head, out->head, sizeof held.head);
     held_output_push(&persistence->output, (enum held_output_stage)stage, &held);

@@ -134,6 +134,8 @@ const char *persistence_sentence(struct persistence *persistence);
 /* If a checkpoint is due: writes old values again that keep files from being freed, then makes it.
  */
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port);
+/* Gives what METRICS says of the journal; without one it says nothing. */
+void persistence_tell(const struct persistence *persistence, struct metric_figures *out);
 /* Whether no output is held back. */
 bool persistence_is_quiet(const struct persistence *persistence);
 int persistence_fd(

@@ -163,6 +163,10 @@
 #define LIMIT_EXPIRING_S (INT64_C(7) * 86400) /* so long before its end, a key is told of */
 #define LIMIT_EXPIRING_TOLD 64                /* ... each; beyond, their number */
 
+/* metrics */
+#define LIMIT_METRICS_JOBS 200 /* with rows of their own; the others are told as one */
+#define LIMIT_METRICS_GROUPS 200
+
 /* jobs that were created */
 #define LIMIT_JOB_MS_MAX (366 * LIMIT_PERIOD_MS_MAX) /* its deadline: a year */
 #define LIMIT_RESTARTS 1000

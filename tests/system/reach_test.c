@@ -256,6 +256,7 @@ static const struct {
     {{"dead", "list", "g"}, FOR_BROKER},
     {{"status"}, FOR_BROKER},
     {{"ping", "--wait", "600"}, FOR_BROKER},
+    {{"web"}, FOR_NOBODY},
     {{"run", "-p", "carol", "--", "sleep", "600"}, FOR_OTHERS},
     {{"worker", "g", "--", "true"}, FOR_OTHERS},
     {{"key"}, FOR_NOBODY},

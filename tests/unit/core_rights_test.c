@@ -257,6 +257,7 @@ static struct msg question(enum msg_type type)
     case MSG_WITHOUT:
         msg.as.without = (struct msg_without){.job = job, .party = span_text("bob")};
         break;
+    case MSG_METRICS: break; /* about all jobs */
     default: cr_assert_fail("%s is no question", msg_name(type));
     }
     msg_id_set(&msg, 9);
@@ -285,8 +286,9 @@ static bool ask_and_see_denied(conn_id conn, enum msg_type type)
 Test(core_rights, answers_each_question_that_is_not_allowed_alike_and_changes_nothing)
 {
     static const enum msg_type questions[] = {
-        MSG_STATUS, MSG_JOB_CREATE,  MSG_JOB_SHOW, MSG_JOB_CANCEL, MSG_DEAD, MSG_FETCH,
-        MSG_BRING,  MSG_ATTACHMENTS, MSG_WHY,      MSG_WITHOUT,    MSG_WHO,  MSG_RELOAD,
+        MSG_STATUS, MSG_JOB_CREATE, MSG_JOB_SHOW,    MSG_JOB_CANCEL, MSG_DEAD,
+        MSG_FETCH,  MSG_BRING,      MSG_ATTACHMENTS, MSG_WHY,        MSG_WITHOUT,
+        MSG_WHO,    MSG_RELOAD,     MSG_METRICS,
     };
     struct core_dump before = {0}, after = {0};
     join(BOB);
@@ -345,6 +347,7 @@ Test(core_rights, answers_what_is_allowed)
     cr_assert(!ask_and_see_denied(ROOT, MSG_DEAD));
     cr_assert(!ask_and_see_denied(ROOT, MSG_JOB_CREATE));
     cr_assert(!ask_and_see_denied(ROOT, MSG_WHO));
+    cr_assert(!ask_and_see_denied(ROOT, MSG_METRICS));
     cr_assert(ask_and_see_denied(ROOT, MSG_BRING)); /* an administrator is not bob */
 }
 

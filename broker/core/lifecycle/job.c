@@ -6,6 +6,7 @@
 #include "broker/core/lifecycle/judgement.h"
 #include "broker/core/record/account.h"
 #include "broker/core/record/attachment.h"
+#include "broker/core/record/count.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -97,6 +98,7 @@ struct job *job_make(struct core *core, uint32_t id, struct span name, struct sp
         return NULL;
     }
     account_count(job->account, ACCESS_JOBS, 1);
+    count_job_begins(core, job);
     list_push(&job->topic_list, &job->trim_at);
     note_job_begun(core, job);
     return job;
@@ -156,6 +158,7 @@ void job_free(struct core *core, struct job *job)
     account_unref(core, job->account);
     span_drop(core, &job->run);
     span_drop(core, &job->name);
+    count_job_ends(core, job);
     pool_give(&core->jobs, job);
 }
 

@@ -195,10 +195,14 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
     struct session *session = session_of_conn(core, conn);
     core->refused_count += 1;
     struct complaints *complaints = &core->unknown;
-    if (session != NULL && session->party != NULL)
+    enum count_speaker speaker = session != NULL ? COUNT_OBSERVER : COUNT_UNKNOWN;
+    if (session != NULL && session->party != NULL) {
         complaints = &session->party->complaints;
-    else if (session != NULL && session->job != NULL)
+        speaker = COUNT_PARTY;
+    } else if (session != NULL && session->job != NULL) {
         complaints = &session->job->observers;
+    }
+    core->counts.violations[speaker] += 1;
     tell_complaint(core, complaints, session != NULL ? session->incarnation : 0, complaint);
     session_closed(core, conn);
 }

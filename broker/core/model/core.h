@@ -5,6 +5,7 @@
 
 #include "broker/core/core.h"
 #include "broker/core/model/account.h"
+#include "broker/core/model/count.h"
 #include "broker/core/model/failure.h"
 #include "broker/core/model/report.h"
 #include "broker/core/model/session.h"
@@ -30,10 +31,11 @@ struct core {
     struct core_options options;
     char *strings; /* version and data endpoint */
     size_t string_bytes;
-    const struct access *access; /* borrowed; NULL: everybody may do everything */
-    uint32_t speaker;            /* principal of the connection whose message this is; see access */
-    struct effects *effects;     /* of the step under way */
-    int64_t now_ns;              /* of the step under way */
+    const struct access *access;          /* borrowed; NULL: everybody may do everything */
+    const struct metric_figures *figures; /* of the step under way; or NULL */
+    uint32_t speaker;        /* principal of the connection whose message this is; see access */
+    struct effects *effects; /* of the step under way */
+    int64_t now_ns;          /* of the step under way */
     int64_t wall_ns;
     uint64_t random;
     uint64_t steps;          /* steps so far, with the one under way */
@@ -70,7 +72,9 @@ struct core {
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* sessions that wait for one */
     uint32_t turn_count;
-    struct timer turn_timer;  /* fires when the oldest turn is over */
+    struct timer turn_timer;   /* fires when the oldest turn is over */
+    struct list metrics_walks; /* answers to METRICS under way */
+    struct counts counts;
     struct list wait_walks;   /* who waits for whom: questions and looks under way */
     struct list lead_waiters; /* topics whose writers wait for readers, longest first */
     struct timer lead_timer;  /* fires when the first of them has waited for long */

@@ -3,6 +3,7 @@
 #ifndef CORE_MODEL_JOB_H
 #define CORE_MODEL_JOB_H
 
+#include "broker/core/model/count.h"
 #include "broker/core/model/failure.h"
 #include "broker/core/model/report.h"
 #include "broker/core/model/wait.h"
@@ -55,13 +56,15 @@ struct job {
     struct list bare_list; /* ended parties that nothing refers to, oldest first */
     struct list taps;      /* sessions that follow the control topic */
     uint32_t party_count;
-    uint32_t part_count;     /* parties that took part in this attempt */
-    uint32_t live_count;     /* parties with a session */
-    uint32_t follower_count; /* ... that hold no run */
-    uint32_t cancelled;      /* the last attempt that was cancelled; 0: none */
-    uint32_t first_attempt;  /* since it was created */
-    uint32_t session_count;  /* parties and observers */
-    uint64_t bytes;          /* of kept values */
+    uint32_t part_count;      /* parties that took part in this attempt */
+    uint32_t live_count;      /* parties with a session */
+    uint32_t follower_count;  /* ... that hold no run */
+    uint32_t count_place;     /* in core->counts.jobs; 0: it is not listed */
+    struct job_counts counts; /* of a listed job */
+    uint32_t cancelled;       /* the last attempt that was cancelled; 0: none */
+    uint32_t first_attempt;   /* since it was created */
+    uint32_t session_count;   /* parties and observers */
+    uint64_t bytes;           /* of kept values */
     uint64_t open_count;
     struct list trim_at;      /* a mark in topic_list: where trimming of a full job goes on */
     struct list room_waiters; /* topics whose writers wait for room in the job, not in the topic */

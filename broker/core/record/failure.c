@@ -10,6 +10,7 @@
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/auditor.h"
 #include "broker/core/record/authors.h"
+#include "broker/core/record/count.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
@@ -189,6 +190,7 @@ static struct failure *make(struct core *core, const struct failure_spec *spec)
 struct failure *failure_make(struct core *core, const struct failure_spec *spec)
 {
     struct failure *failure = make(core, spec);
+    count_error(core, spec->job, spec->kind);
     return failure != NULL ? failure : no_memory(core);
 }
 
@@ -273,6 +275,7 @@ static struct failure *take(struct core *core, const struct author *author, uint
     if (error_encode(records, count, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) != WIRE_OK)
         return NULL;
     take_attachments(core, author, records, count);
+    count_error(core, author->party->job, records->kind);
     struct failure *failure = wrap(core, bytes, records);
     return failure != NULL ? failure : no_memory(core);
 }

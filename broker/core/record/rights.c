@@ -76,6 +76,8 @@ static const struct {
 static struct span job_asked(const struct session *session, const struct msg *msg)
 {
     struct span job = session->job != NULL ? session->job->name : session->job_name;
+    if (msg->type == MSG_METRICS)
+        return SPAN_NONE; /* all jobs */
     size_t rows = sizeof jobs_asked / sizeof jobs_asked[0];
     size_t at = 0;
     while (at < rows && jobs_asked[at].type != msg->type)

@@ -2,6 +2,7 @@
 /* settle.c -- the one way from an open slot to its outcome. */
 #include "broker/core/settling/settle.h"
 
+#include "broker/core/record/count.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/tell.h"
@@ -31,6 +32,7 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
     note_settled(core, topic, entry);
+    count_settled(core, topic->job, state == SLOT_ERROR ? COUNT_ERROR : COUNT_VALUE, 1);
     if (open_slot_is_reply(open))
         reply_settled(core, open, state == SLOT_ERROR ? pool_find(&core->failures, ref) : NULL);
     await_settled(core, &open->awaits, entry);

@@ -34,6 +34,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
+#include "broker/core/step/metrics.h"
 #include "broker/core/step/status.h"
 #include "broker/core/step/who.h"
 #include "broker/core/streams/await.h"
@@ -135,6 +136,7 @@ static void init_pools(struct core *core)
     list_init(&core->turn_waiters);
     list_init(&core->lead_waiters);
     list_init(&core->wait_walks);
+    list_init(&core->metrics_walks);
 }
 
 static bool keep_strings(struct core *core)
@@ -195,6 +197,7 @@ void core_free(struct core **core_at)
     core->effects = &unheard;
     core->is_noting = false;
     waits_forget(core);
+    metrics_forget(core);
     failure_forget_replayed(core);
     failure_forget_fallen(core);
     session_free_all(core);
@@ -359,6 +362,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_WAITING: why_said(core, session, &msg->as.waiting); break;
     case TO_BROKER_WHY: why_ask(core, session, &msg->as.why); break;
     case TO_BROKER_WITHOUT: without_ask(core, session, &msg->as.without); break;
+    case TO_BROKER_METRICS: metrics_ask(core, session, &msg->as.metrics, core->figures); break;
     case TO_BROKER_PING:
     case TO_BROKER_DATA_PING: tell_pong(core, session, msg); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
@@ -544,6 +548,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     case EVENT_MESSAGE:
         core->payload = event->payload;
         core->speaker = event->principal;
+        core->figures = event->figures;
         step_message(core, event->conn, event->as.msg);
         break;
     case EVENT_DATA: step_data(core, event); break;
@@ -564,6 +569,8 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     judge_all(core);
     if (!list_is_empty(&core->wait_walks))
         waits_go_on(core);
+    if (!list_is_empty(&core->metrics_walks))
+        metrics_go_on(core);
     accept_all(core, event);
     tell_pump(core);
     pump_all(core);

@@ -15,6 +15,7 @@
 #include "broker/core/streams/topic.h"
 
 #include "broker/core/record/account.h"
+#include "broker/core/record/count.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/record/owned_span.h"
@@ -720,6 +721,7 @@ bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_
                                                              .ref = failure_ref(failure)->id});
     topic_account(topic, entry, 0, topic_weight(core, entry));
     note_appended(core, topic, entry);
+    count_settled(core, topic->job, COUNT_ERROR, (uint32_t)count);
     await_promised(core, topic);
     topic_news(core, topic, first_seq, first_seq + count);
     return true;
@@ -791,6 +793,8 @@ void topic_keep(struct core *core, struct topic *topic, const struct slot_entry 
     topic->credit_used += bytes;
     topic_account(topic, entry, 0, bytes);
     note_appended(core, topic, entry);
+    if (topic->letters == NULL) /* the value of a letter was counted where it was written */
+        count_settled(core, topic->job, COUNT_VALUE, values->count);
     await_promised(core, topic);
     topic_news(core, topic, values->first_seq, slot_entry_end(values));
 }

@@ -7,6 +7,7 @@
 #include "libbus/base/access.h"
 #include "libbus/base/span.h"
 #include "libbus/wire/frame.h"
+#include "libbus/wire/metric.h"
 #include "libbus/wire/msg.h"
 
 #include <stdint.h>
@@ -71,7 +72,8 @@ struct event {
     uint64_t kept;      /* what was decided in so many of the first steps is in the journal */
     conn_id conn;       /* MESSAGE, DATA, CLOSED, VIOLATION */
     uint32_t principal; /* MESSAGE: whose connection it is, by the table in force; 0: nobody's */
-    payload_id payload; /* MESSAGE: of a PIECE with bytes, these; else 0 */
+    const struct metric_figures *figures; /* MESSAGE: of METRICS, what io counts; or NULL */
+    payload_id payload;                   /* MESSAGE: of a PIECE with bytes, these; else 0 */
     union {
         const struct msg *msg; /* MESSAGE */
         struct {

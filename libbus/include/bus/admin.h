@@ -9,7 +9,7 @@
  * only: later versions append fields.  Their strings are never NULL.  Enums only grow: a value that
  * this version of the library does not know is reported as ..._UNKNOWN.
  *
- * bus/report.h asks why a job failed, and for attachments; bus/why.h asks who waits for whom. */
+ * For more: bus/report.h (why a job failed), bus/why.h (who waits), bus/metrics.h (figures). */
 #ifndef BUS_ADMIN_H
 #define BUS_ADMIN_H
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* core_metrics_test.c -- the answer to METRICS: what it counts, and that no step of it is long. */
+#include "broker/core/model.h"
+#include "libbus/base/pool.h"
+#include "tests/unit/core_driver.h"
+
+TestSuite(core_metrics, .init = init, .fini = fini);
+
+enum { OBSERVER = 9, ROWS_MAX = 16384, ROW_KEY_BYTES = 128, ROW_COST = 8 };
+
+/* The rows of the last answer: "slots_settled alice's job//error". */
+static struct {
+    char key[ROW_KEY_BYTES];
+    uint64_t value;
+} rows[ROWS_MAX];
+static uint32_t row_count;
+static uint32_t most_in_step; /* messages */
+static bool is_over;
+
+static void keep_rows(void)
+{
+    for (uint32_t i = 0; i < effects.msg_count; i++) {
+        const struct msg *msg = &effects.msgs[i];
+        const struct msg_metric_row *row = &msg->as.metric_row;
+        is_over |= msg->type == MSG_METRICS_END;
+        if (msg->type != MSG_METRIC_ROW || row->part != METRIC_PART_VALUE)
+            continue;
+        cr_assert_lt(row_count, ROWS_MAX);
+        snprintf(rows[row_count].key, ROW_KEY_BYTES, "%s %.*s/%.*s/%.*s",
+                 metric_kinds[row->metric].name, (int)row->job.bytes, (const char *)row->job.data,
+                 (int)row->group.bytes, (const char *)row->group.data, (int)row->words.bytes,
+                 (const char *)row->words.data);
+        rows[row_count++].value = row->value;
+    }
+    if (effects.msg_count > most_in_step)
+        most_in_step = effects.msg_count;
+}
+
+/* Asks, and steps until the answer is whole; how many steps it took. */
+static unsigned ask(const struct metric_figures *figures)
+{
+    struct msg msg = {.type = MSG_METRICS, .as.metrics.request = 1};
+    unsigned count = 1;
+    row_count = most_in_step = 0;
+    is_over = false;
+    step((struct event){
+        .type = EVENT_MESSAGE, .conn = OBSERVER, .figures = figures, .as.msg = &msg});
+    keep_rows();
+    while (!is_over && core_deadline_ns(core) <= now_ns) {
+        step((struct event){.type = EVENT_TICK});
+        keep_rows();
+        count += 1;
+    }
+    cr_assert(is_over, "the answer has no end");
+    forget();
+    return count;
+}
+
+static uint64_t value_of(const char *key)
+{
+    uint64_t value = UINT64_MAX;
+    for (uint32_t i = 0; i < row_count; i++)
+        if (strcmp(rows[i].key, key) == 0) {
+            cr_expect_eq(value, UINT64_MAX, "%s is there twice", key);
+            value = rows[i].value;
+        }
+    return value;
+}
+
+#define EXPECT_ROW(key, number) cr_expect_eq(value_of(key), (number), "%s", key)
+
+Test(core_metrics, counts_what_became_of_slots)
+{
+    join_all(2);
+    ask_from(OBSERVER);
+    uint32_t topic = open_topic(1, "alice/x");
+    reserve(1, topic, 0);
+    reserve(1, topic, 1);
+    pass_ms(700);
+    reserve(1, topic, 2);
+    commit(1, topic, 0, 5);
+    forget();
+    ask(NULL);
+    EXPECT_ROW("errbus_slots_open job//", 2);
+    EXPECT_ROW("errbus_slots_settled job//value", 1);
+    EXPECT_ROW("errbus_slots_settled job//error", 0);
+    cr_expect_geq(value_of("errbus_slot_open_oldest_seconds job//"), 600 * MS);
+    EXPECT_ROW("errbus_parties job//running", 2);
+    EXPECT_ROW("errbus_parties job//lost", 0);
+    EXPECT_ROW("errbus_jobs //", 1);
+    break_down(1);
+    pass_ms(5000); /* alice is lost, and owes two slots */
+    forget();
+    ask(NULL);
+    EXPECT_ROW("errbus_slots_open job//", 0);
+    EXPECT_ROW("errbus_slots_settled job//value", 1);
+    EXPECT_ROW("errbus_slots_settled job//error", 2);
+    EXPECT_ROW("errbus_slot_open_oldest_seconds job//", 0);
+}
+
+Test(core_metrics, tells_what_was_counted_outside_of_the_core)
+{
+    static struct metric_figures figures;
+    ask_from(OBSERVER);
+    for (int i = 0; i < SAMPLE_COUNT; i++)
+        figures.samples[i] = (uint64_t)i + 100;
+    figures.samples[SAMPLE_JOURNAL_BYTES] = METRIC_NOT_KNOWN;
+    ask(&figures);
+    EXPECT_ROW("errbus_messages //data,in", SAMPLE_MESSAGES_DATA_IN + UINT64_C(100));
+    EXPECT_ROW("errbus_journal_bytes //", UINT64_MAX);
+    EXPECT_ROW("errbus_violations //party", 0);
+}
+
+Test(core_metrics, lists_so_many_jobs_and_takes_the_others_together, .timeout = 120)
+{
+    static char name[16];
+    is_alone = true;
+    for (unsigned i = 0; i < LIMIT_METRICS_JOBS + 2; i++) {
+        snprintf(name, sizeof name, "job%u", i);
+        job_name = name;
+        say_hello(1);
+        forget();
+        if (i < LIMIT_METRICS_JOBS + 1)
+            message(1, (struct msg){.type = MSG_BEAT});
+        step((struct event){.type = EVENT_CLOSED, .conn = 1});
+        forget();
+    }
+    ask_from(OBSERVER);
+    forget();
+    ask(NULL);
+    EXPECT_ROW("errbus_jobs //", LIMIT_METRICS_JOBS + 2);
+    EXPECT_ROW("errbus_parties job0//grace", 1);
+    EXPECT_ROW("errbus_parties job199//grace", 1);
+    EXPECT_ROW("errbus_parties job200//grace", UINT64_MAX);
+    EXPECT_ROW("errbus_parties _other//grace", 2);
+}
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+/* So many numbers of one pool are looked at in a step, and no more. */
+static void expect_bounded(unsigned step_count)
+{
+    uint32_t looked_at =
+        (core->jobs.chunk_count + core->parties.chunk_count + core->topics.chunk_count +
+         core->routes.chunk_count + core->groups.chunk_count + core->tasks.chunk_count) *
+        POOL_CHUNK_ITEMS;
+    cr_expect_leq(most_in_step, LIMIT_WHY_STEP / ROW_COST + 64, "%u messages", most_in_step);
+    cr_expect_geq(step_count, looked_at / LIMIT_WHY_STEP, "%u numbers in %u steps", looked_at,
+                  step_count);
+}
+
+static void make_topics(unsigned count)
+{
+    static char name[32];
+    is_alone = true;
+    join(1);
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "alice/%u", i);
+        (void)open_topic(1, name);
+        forget();
+    }
+}
+
+Test(core_metrics, cuts_its_answer_into_steps, .timeout = 120)
+{
+    make_topics(3 * LIMIT_WHY_STEP);
+    ask_from(OBSERVER);
+    expect_bounded(ask(NULL));
+}
