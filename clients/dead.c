@@ -4,7 +4,7 @@
 
 #include "clients/cli.h"
 
-#include <bus/admin.h>
+#include <bus/dead.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 # manual.awk -- man pages of section 3 from the public headers.
 #
-# usage: awk -f manual.awk -v out=DIRECTORY -v version=0.1.0 bus.h admin.h metrics.h report.h why.h tap.h access.h seal.h
+# usage: awk -f manual.awk -v out=DIRECTORY -v version=0.1.0 bus.h admin.h dead.h metrics.h report.h why.h tap.h access.h seal.h
 #
 # What a header has to look like:
 #   - its first comment begins "name.h -- what it is for";

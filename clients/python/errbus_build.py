@@ -15,12 +15,13 @@ from typing import List
 
 import cffi
 
-HEADERS = ["bus.h", "admin.h", "report.h", "tap.h", "why.h", "access.h", "seal.h"]
+HEADERS = ["bus.h", "admin.h", "dead.h", "report.h", "tap.h", "why.h", "access.h", "seal.h"]
 
 # What C does for Python: to free things when Python's collector runs, on any thread and without
 # calling Python; to keep a list of values that the library no longer reads; to look for answers.
 SHIM = """
 #include <bus/access.h>
+#include <bus/dead.h>
 #include <bus/report.h>
 #include <bus/seal.h>
 #include <bus/tap.h>

@@ -7,6 +7,7 @@
 #include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
 
+#include <bus/dead.h>
 #include <stdlib.h>
 #include <string.h>
 

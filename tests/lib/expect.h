@@ -9,6 +9,7 @@
 #include "tests/lib/folder.h"
 
 #include <bus/access.h>
+#include <bus/dead.h>
 #include <bus/metrics.h>
 #include <bus/report.h>
 #include <bus/bus.h>

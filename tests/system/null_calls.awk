@@ -2,7 +2,7 @@
 # null_calls.awk -- C code that calls every function of the public headers with NULL: once for each
 # of its pointers.  tests/system/null_test.c includes it.
 #
-# usage: awk -f null_calls.awk bus.h tap.h admin.h metrics.h report.h why.h access.h seal.h
+# usage: awk -f null_calls.awk bus.h tap.h admin.h dead.h metrics.h report.h why.h access.h seal.h
 #
 # Each call is one line, with a number of its own:
 #   CALL(7, CODE, "bus_publish.topic", bus_publish(given.bus, NULL, given.bytes, 8))
