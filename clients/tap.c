@@ -5,6 +5,7 @@
 
 #include "clients/cli.h"
 #include "clients/error_list.h"
+#include "clients/event_json.h"
 
 #include <bus/tap.h>
 #include <inttypes.h>
@@ -44,40 +45,6 @@ static const char *colour_of(const struct tap *tap, const char *name)
         }
     }
     return "";
-}
-
-static void print_event_json(const struct bus_event *event)
-{
-    struct cli_json *line = cli_json_new();
-    const char *topic = bus_event_topic(event);
-    cli_json_number(line, "id", (int64_t)bus_event_id(event));
-    cli_json_time(line, "at", bus_event_at_ns(event));
-    cli_json_text(line, "job", bus_event_job(event));
-    cli_json_text(line, "event", bus_event_name(event));
-    cli_json_text(line, "party", bus_event_party(event));
-    cli_json_number(line, "incarnation", bus_event_incarnation(event));
-    if (topic[0] != '\0') {
-        cli_json_text(line, "topic", topic);
-        cli_json_number(line, "seq", (int64_t)bus_event_seq(event));
-    }
-    if (bus_event_count(event) > 0) {
-        cli_json_number(line, "count", (int64_t)bus_event_count(event));
-    }
-    cli_json_bool(line, "durable", bus_event_is_durable(event) != 0);
-    if (bus_event_is_late(event) != 0) {
-        cli_json_bool(line, "late", true);
-    }
-    if (bus_event_text(event)[0] != '\0') {
-        cli_json_text(line, "text", bus_event_text(event));
-    }
-    if (bus_event_first_error(event)[0] != '\0') {
-        cli_json_text(line, "first_error", bus_event_first_error(event));
-        cli_json_text(line, "last_error", bus_event_last_error(event));
-    }
-    if (bus_event_error(event) != NULL) {
-        cli_json_error(line, "error", bus_event_error(event));
-    }
-    cli_json_print(&line, stdout);
 }
 
 /* "42 12:00:01.234 party.lost      alice/1 2 slots: why" */
@@ -148,7 +115,7 @@ static int follow(struct tap *tap)
         } else if (err != BUS_OK) {
             return cli_report(&tap->cli, err, &error);
         } else if (tap->cli.is_json) {
-            print_event_json(event);
+            event_json_print(stdout, event);
         } else {
             print_event(tap, event);
         }

@@ -4,6 +4,7 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/verdict_json.h"
 
 #include <bus/report.h>
 #include <inttypes.h>
@@ -26,66 +27,6 @@ struct verdict {
     const char *job; /* as the broker calls it; borrowed from status, "" if it has none */
     struct bus_status *status;
 };
-
-/* ---- JSON -------------------------------------------------------------------------------------*/
-
-static void add_row(struct cli_json *rows, const struct bus_report_row *row)
-{
-    struct cli_json *object = cli_json_append(rows);
-    cli_json_number(object, "row", row->number);
-    cli_json_text(object, "role", bus_report_role_name(row->role));
-    if (row->role == BUS_REPORT_VICTIM) {
-        cli_json_number(object, "next", row->next);
-        cli_json_text(object, "by", row->is_blame ? "blame" : "cause");
-        cli_json_number(object, "steps", row->steps);
-    }
-    if (row->stamp_ns != 0) {
-        cli_json_number(object, "stamp_ns", row->stamp_ns);
-        cli_json_number(object, "uncertainty_ns", (int64_t)row->uncertainty_ns);
-    } else {
-        cli_json_null(object, "stamp_ns");
-    }
-    cli_json_text(object, "id", row->id);
-    cli_json_text(object, "party", row->party);
-    cli_json_number(object, "incarnation", row->incarnation);
-    cli_json_text(object, "kind", row->kind);
-    cli_json_text(object, "type", row->type);
-    cli_json_text(object, "message", row->message);
-}
-
-/* Prints one line of JSON.  Without a verdict, "state" says whether the job goes on. */
-static void print_json(const struct bus_report *report)
-{
-    const struct bus_report_summary *summary = bus_report_summary(report);
-    struct cli_json *line = cli_json_new();
-    cli_json_text(line, "state",
-                  summary->outlook == BUS_OUTLOOK_GOES_ON ? "running"
-                  : summary->outlook == BUS_OUTLOOK_ENDED_WELL
-                      ? "ended"
-                      : bus_report_state_name(summary->state));
-    cli_json_number(line, "attempt", summary->attempt);
-    cli_json_text(line, "strategy", bus_strategy_name(summary->strategy));
-    cli_json_text(line, "reason", bus_report_reason_name(summary->reason));
-    cli_json_text(line, "why", summary->why);
-    cli_json_number(line, "candidates", summary->candidates);
-    cli_json_number(line, "close", summary->close);
-    cli_json_number(line, "victims", summary->victims);
-    cli_json_number(line, "apart", summary->apart);
-    cli_json_number(line, "aside", summary->aside);
-    cli_json_number(line, "unknown_causes", summary->unknown_causes);
-    cli_json_number(line, "rows_left_out", summary->rows_left_out);
-    cli_json_bool(line, "complete", summary->is_complete != 0);
-    if (bus_report_root(report) != NULL) {
-        cli_json_error(line, "root", bus_report_root(report));
-    } else {
-        cli_json_null(line, "root");
-    }
-    struct cli_json *rows = cli_json_array(line, "errors");
-    for (size_t i = 0; i < bus_report_count(report); i++) {
-        add_row(rows, bus_report_at(report, i));
-    }
-    cli_json_print(&line, stdout);
-}
 
 /* ---- for people -------------------------------------------------------------------------------*/
 
@@ -331,7 +272,7 @@ static int show(struct verdict *verdict)
     enum bus_outlook outlook = bus_report_summary(verdict->report)->outlook;
     int result = exits[outlook];
     if (cli->is_json) {
-        print_json(verdict->report);
+        verdict_json_print(stdout, verdict->report);
     } else if (outlook != BUS_OUTLOOK_FAILED) {
         print_outlook(verdict);
     } else if (!print_text(verdict->report)) {
