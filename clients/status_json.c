@@ -25,6 +25,7 @@ static void print_row(FILE *out, const struct bus_status_row *row)
     cli_json_text(line, "name", row->name);
     switch (row->kind) {
     case BUS_STATUS_JOB:
+        cli_json_text(line, "state", bus_state_name(row->state));
         cli_json_number(line, "open", (int64_t)row->open);
         cli_json_number(line, "pending_bytes", (int64_t)row->pending_bytes);
         cli_json_number(line, "next_event", (int64_t)row->next_seq);
@@ -39,7 +40,15 @@ static void print_row(FILE *out, const struct bus_status_row *row)
         } else {
             cli_json_number(line, "silent_ms", (int64_t)row->silent_ms);
         }
+        if (row->where[0] != '\0') {
+            cli_json_text(line, "where", row->where);
+        }
         cli_json_number(line, "open", (int64_t)row->open);
+        if (row->open_topic[0] != '\0') {
+            cli_json_text(line, "open_topic", row->open_topic);
+            cli_json_number(line, "open_seq", (int64_t)row->open_seq);
+            cli_json_number(line, "open_ms", (int64_t)row->open_ms);
+        }
         break;
     case BUS_STATUS_TOPIC:
         cli_json_text(line, "party", row->party);

@@ -35,7 +35,7 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
         return false;
     status->rows = rows;
     size_t texts = from->job.bytes + from->name.bytes + from->party.bytes + from->pattern.bytes +
-                   from->reason.bytes + 5;
+                   from->reason.bytes + from->open_topic.bytes + from->where.bytes + 7;
     struct row *row = malloc(sizeof *row + texts);
     if (row == NULL)
         return false;
@@ -57,11 +57,15 @@ static bool status_add_row(struct bus_status *status, const struct msg_status_ro
         .leased = from->leased,
         .waiting = from->waiting,
         .dead = (uint32_t)from->dead,
+        .open_seq = from->open_seq,
+        .open_ms = from->open_ms,
     };
     row->public.name = api_place(&at, from->name);
     row->public.party = api_place(&at, from->party);
     row->public.pattern = api_place(&at, from->pattern);
     row->public.reason = api_place(&at, from->reason);
+    row->public.open_topic = api_place(&at, from->open_topic);
+    row->public.where = api_place(&at, from->where);
     status->rows[status->count++] = row;
     return true;
 }
@@ -128,17 +132,25 @@ static enum bus_err status_take_row(struct bus *bus, const struct msg *row, void
 enum bus_err bus_admin_status_get(struct bus_admin *admin, const char *job, int64_t timeout_ms,
                                   struct bus_status **out_status, struct bus_error **reterr)
 {
+    return bus_admin_status_get_some(admin, job, BUS_STATUS_ALL, timeout_ms, out_status, reterr);
+}
+
+enum bus_err bus_admin_status_get_some(struct bus_admin *admin, const char *job, unsigned kinds,
+                                       int64_t timeout_ms, struct bus_status **out_status,
+                                       struct bus_error **reterr)
+{
     struct admin_call call;
     bool is_all = job != NULL && *job == '\0'; /* BUS_JOB_ALL */
-    if (out_status == NULL)
+    if (out_status == NULL || kinds >= BUS_STATUS_ONLY(BUS_STATUS_GROUP + 1))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
-                         "bus_admin_status_get() needs out_status");
+                         "bus_admin_status_get() needs out_status, and kinds that there are");
     enum bus_err err = admin_begin(admin, is_all ? NULL : job, timeout_ms, &call, reterr);
     if (err != BUS_OK)
         return err;
     struct bus_status *status = calloc(1, sizeof *status);
-    struct msg question = {.type = MSG_STATUS,
-                           .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job)}};
+    struct msg question = {
+        .type = MSG_STATUS,
+        .as.status = {.job = is_all ? SPAN_NONE : span_text(call.job), .kinds = kinds}};
     if (status == NULL) {
         err = error_give(reterr, BUS_ENOMEM, &error_no_memory);
         goto done;

@@ -149,6 +149,7 @@ static const char *const allowed[] = {
     "bus_admin_job_forget.out_forgotten",
     "bus_admin_job_get.job",
     "bus_admin_status_get.job",
+    "bus_admin_status_get_some.job",
     "bus_admin_dead_list.job",
     "bus_admin_dead_show.job",
     "bus_admin_dead_replay.job",

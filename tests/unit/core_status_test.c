@@ -4,6 +4,8 @@
 #include "libbus/base/pool.h"
 #include "tests/unit/core_driver.h"
 
+#include <inttypes.h>
+
 TestSuite(core_status, .init = init, .fini = fini);
 
 enum { OBSERVER = 9, ROW_COST = 8 };
@@ -124,4 +126,86 @@ Test(core_status, takes_any_cursor)
     cr_expect_eq(ask_part(UINT64_MAX, &told), 0);
     cr_expect_eq(ask_part(UINT64_C(2) << 32 | UINT32_MAX, &told), 0);
     cr_expect_eq(told, 0);
+}
+
+/* ---- rows of a kind, and what a row of a party says ------------------------------------------ */
+
+/* The first row about this party; it lasts until the next event. */
+static const struct msg_status_row *row_of(const char *party)
+{
+    message(OBSERVER, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++) {
+        const struct msg_status_row *row = &effects.msgs[i].as.status_row;
+        if (effects.msgs[i].type == MSG_STATUS_ROW && row->kind == 1 &&
+            span_equal(row->name, span_text(party)))
+            return row;
+    }
+    cr_assert_fail("no row of %s", party);
+    return NULL;
+}
+
+Test(core_status, says_where_a_party_is_and_what_it_has_owed_longest)
+{
+    is_alone = true;
+    join(1);
+    uint32_t x = open_topic(1, "alice/x");
+    uint32_t y = open_topic(1, "alice/y");
+    ask_from(OBSERVER);
+    cr_expect_eq(row_of("alice")->open_topic.bytes, 0, "she owes nothing");
+    cr_expect_eq(row_of("alice")->where.bytes, 0);
+    reserve(1, y, 0);
+    pass_ms(700);
+    reserve(1, x, 0);
+    message(1, (struct msg){.type = MSG_PROGRESS, .as.progress = {0, span_text("round 3")}});
+    pass_ms(300);
+    const struct msg_status_row *row = row_of("alice");
+    cr_expect(span_equal(row->open_topic, span_text("alice/y")));
+    cr_expect_eq(row->open_seq, 0);
+    cr_expect_eq(row->open_ms, 1000, "%" PRIu64, row->open_ms);
+    cr_expect(span_equal(row->where, span_text("round 3")));
+    publish(1, y, 1, 1, 5);
+    commit(1, y, 0, 6);
+    row = row_of("alice");
+    cr_expect(span_equal(row->open_topic, span_text("alice/x")), "the next one is the oldest");
+    cr_expect_eq(row->open_ms, 300, "%" PRIu64, row->open_ms);
+}
+
+/* Kinds of the rows that an answer has, as bits. */
+static unsigned kinds_told(uint64_t kinds)
+{
+    unsigned told = 0;
+    message(OBSERVER,
+            (struct msg){.type = MSG_STATUS, .as.status = {.request = 1, .kinds = kinds}});
+    for (uint32_t i = 0; i < effects.msg_count; i++) {
+        const struct msg_status_row *row = &effects.msgs[i].as.status_row;
+        if (effects.msgs[i].type == MSG_STATUS_ROW)
+            told |= row->is_group ? 16 : 1u << row->kind;
+    }
+    return told;
+}
+
+Test(core_status, tells_the_kinds_that_are_asked_for)
+{
+    is_alone = true;
+    join(1);
+    join(2);
+    (void)open_topic(1, "alice/x");
+    subscribe(2, 1, "alice/#", "", 0, 0);
+    share(2, 2, "alice/x", "crew", 1);
+    ask_from(OBSERVER);
+    cr_expect_eq(kinds_told(0), 31, "0 is for all: %u", kinds_told(0));
+    for (uint64_t kinds = 1; kinds <= 31; kinds++)
+        cr_expect_eq(kinds_told(kinds), kinds, "%u for %" PRIu64, kinds_told(kinds), kinds);
+}
+
+/* An answer without topics is one part, however many there are. */
+Test(core_status, looks_at_no_topic_where_none_is_asked_for)
+{
+    make_topics(2 * LIMIT_WHY_STEP);
+    ask_from(OBSERVER);
+    message(OBSERVER, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1, .kinds = 3}});
+    const struct msg *last = &effects.msgs[effects.msg_count - 1];
+    cr_assert_eq(last->type, MSG_STATUS_END);
+    cr_expect_eq(last->as.status_end.cursor, 0);
+    cr_expect_eq(effects.msg_count, 3, "a job, a party and the end");
 }

@@ -37,6 +37,12 @@ static struct msg_status_row *add_row(struct core *core, struct session *session
     return row;
 }
 
+static uint64_t age_ms(const struct core *core, int64_t since_ns)
+{
+    int64_t ms = (core_clock(core) - since_ns) / MS_NS;
+    return ms > 0 ? (uint64_t)ms : 0;
+}
+
 static void add_party(struct core *core, struct session *session, const struct msg_status *asked,
                       const struct party *party)
 {
@@ -52,8 +58,17 @@ static void add_party(struct core *core, struct session *session, const struct m
         if (party->ended_by != NULL)
             row->reason = failure_type(party->ended_by);
     }
-    if (live != NULL)
-        row->silent_ms = (uint64_t)((core_clock(core) - live->heard_ns) / MS_NS);
+    if (live != NULL) {
+        row->silent_ms = age_ms(core, live->heard_ns);
+        row->where = live->where;
+    }
+    if (!list_is_empty(&party->open_slots)) { /* in the order in which they were promised */
+        const struct open_slot *oldest =
+            LIST_OWNER(party->open_slots.next, struct open_slot, party_link);
+        row->open_topic = oldest->topic->name;
+        row->open_seq = oldest->seq;
+        row->open_ms = age_ms(core, oldest->since_ds * OPEN_SLOT_DS_NS);
+    }
 }
 
 static void add_topic(struct core *core, struct session *session, const struct msg_status *asked,
@@ -162,6 +177,21 @@ static bool is_asked(const struct asker *asker, const struct job *job)
     return asker->asked->job.bytes == 0 || span_equal(asker->asked->job, job->name);
 }
 
+/* The bits of STATUS.kinds. */
+enum {
+    KIND_JOBS = 1,
+    KIND_PARTIES = 2,
+    KIND_TOPICS = 4,
+    KIND_SUBS = 8,
+    KIND_GROUPS = 16,
+};
+
+/* Whether rows of this kind are asked for. */
+static bool is_wanted(const struct asker *asker, unsigned kind)
+{
+    return asker->asked->kinds == 0 || (asker->asked->kinds & kind) != 0;
+}
+
 /* The row of this number, if it is in use; counts what was looked at. */
 static void add_item(const struct asker *asker, unsigned pool, const void *item, uint32_t *looks)
 {
@@ -188,9 +218,12 @@ static void add_item(const struct asker *asker, unsigned pool, const void *item,
             add_topic(core, asker->session, asker->asked, topic);
         break;
     case STATUS_SUBS:
-        if (is_asked(asker, sub->job) && sub_is_place(sub))
+        if (!is_asked(asker, sub->job) ||
+            !is_wanted(asker, sub_is_place(sub) ? KIND_GROUPS : KIND_SUBS))
+            break;
+        if (sub_is_place(sub))
             add_group(core, asker->session, asker->asked, sub->group, looks);
-        else if (is_asked(asker, sub->job))
+        else
             add_sub(core, asker->session, asker->asked, sub, looks);
         break;
     }
@@ -202,15 +235,20 @@ static uint64_t add_part(const struct asker *asker, uint64_t cursor)
 {
     const struct pool *const pools[STATUS_POOLS] = {&asker->core->jobs, &asker->core->parties,
                                                     &asker->core->topics, &asker->core->subs};
+    static const unsigned kinds[STATUS_POOLS] = {KIND_JOBS, KIND_PARTIES, KIND_TOPICS,
+                                                 KIND_SUBS | KIND_GROUPS};
     uint32_t looks = 0;
     uint64_t pool = cursor >> 32;
     uint32_t number = (uint32_t)cursor;
-    for (; pool < STATUS_POOLS; pool++, number = 0)
+    for (; pool < STATUS_POOLS; pool++, number = 0) {
+        if (!is_wanted(asker, kinds[pool]))
+            continue; /* nothing of a whole pool is looked at */
         for (; number < pools[pool]->chunk_count * POOL_CHUNK_ITEMS; number++) {
             if (looks >= LIMIT_WHY_STEP)
                 return pool << 32 | number;
             add_item(asker, (unsigned)pool, pool_find(pools[pool], number + 1), &looks);
         }
+    }
     return 0;
 }
 

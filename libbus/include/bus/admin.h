@@ -270,10 +270,15 @@ struct bus_status_row {
                                much may be on its way to it; job: to all its subscriptions */
     const char *pattern;   /* this and all below: of a group.  Its topics */
     uint32_t members;
-    uint64_t credit;  /* tasks that all members together may hold */
-    uint64_t leased;  /* tasks that they hold */
-    uint64_t waiting; /* tasks that no member holds; delayed tasks count */
-    uint32_t dead;    /* dead letters */
+    uint64_t credit;        /* tasks that all members together may hold */
+    uint64_t leased;        /* tasks that they hold */
+    uint64_t waiting;       /* tasks that no member holds; delayed tasks count */
+    uint32_t dead;          /* dead letters */
+    const char *open_topic; /* this and all below: of a party.  Topic of the oldest slot that it
+                               owes; "": it owes none */
+    uint64_t open_seq;      /* number of that slot */
+    uint64_t open_ms;       /* how long that slot has been open */
+    const char *where;      /* live party: what bus_progress_at() said last */
 };
 
 /* As job of bus_admin_status_get(): all jobs. */
@@ -285,6 +290,17 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_status_get(struct bus_admin *admin, 
                                                        int64_t timeout_ms,
                                                        struct bus_status **out_status,
                                                        struct bus_error **reterr);
+/* As kinds below, to be added up: rows of one kind.  0 or BUS_STATUS_ALL: of all kinds. */
+#define BUS_STATUS_ONLY(kind) (1u << (kind))
+#define BUS_STATUS_ALL 0u
+/* The same for rows of some kinds only: BUS_STATUS_ONLY(BUS_STATUS_JOB) is for jobs.  The broker
+ * looks at nothing of the other kinds, so a question that leaves the topics out costs it little.
+ * [any]  Wire: STATUS */
+BUS_API BUS_MUST_USE enum bus_err bus_admin_status_get_some(struct bus_admin *admin,
+                                                            const char *job, unsigned kinds,
+                                                            int64_t timeout_ms,
+                                                            struct bus_status **out_status,
+                                                            struct bus_error **reterr);
 /* How many rows the snapshot has.  [any] */
 BUS_API size_t bus_status_count(const struct bus_status *status);
 /* Jobs by name; in each job its parties, topics, subscriptions and groups, by name.  NULL: index is
