@@ -13,8 +13,9 @@
 #define DEADLINE_MS INT64_C(10000) /* for one round's training */
 #define STEPS 5                    /* of training in a round */
 
-enum fail_how { FAIL_RAISE, FAIL_EXIT, FAIL_KILL, FAIL_STOP, FAIL_NAN, FAIL_HOW_COUNT };
-static const char *const fail_names[FAIL_HOW_COUNT] = {"raise", "exit", "kill", "stop", "nan"};
+enum fail_how { FAIL_RAISE, FAIL_EXIT, FAIL_KILL, FAIL_STOP, FAIL_HANG, FAIL_NAN, FAIL_HOW_COUNT };
+static const char *const fail_names[FAIL_HOW_COUNT] = {"raise", "exit", "kill",
+                                                       "stop",  "hang", "nan"};
 
 struct silo {
     struct cli cli;
@@ -83,6 +84,7 @@ static bool fail_on_purpose(struct silo *silo, int64_t round, struct bus_slot **
                             double update[UPDATE_COUNT], int *out_exit)
 {
     struct bus_error *error = NULL;
+    enum cli_woken woken;
     (void)bus_flush(silo->cli.bus, CLI_CLOSE_MS); /* without success it fails all the same */
     printf("round %lld: fails on purpose: %s\n", (long long)round, fail_names[silo->how]);
     switch (silo->how) {
@@ -96,6 +98,11 @@ static bool fail_on_purpose(struct silo *silo, int64_t round, struct bus_slot **
     case FAIL_EXIT: *out_exit = CLI_FAILED; break;
     case FAIL_KILL: kill(getpid(), SIGKILL); break;
     case FAIL_STOP: kill(getpid(), SIGSTOP); break;
+    case FAIL_HANG:
+        woken = cli_wait(&silo->cli, -1, cli_left_ms(&silo->cli));
+        *out_exit =
+            woken == CLI_WOKEN_TIME ? cli_report(&silo->cli, BUS_ETIMEDOUT, NULL) : CLI_FAILED;
+        break;
     case FAIL_NAN: update[1] = NAN; break;
     case FAIL_HOW_COUNT: break;
     }
@@ -194,7 +201,7 @@ static int check(struct silo *silo, size_t *out_index, size_t *out_count)
         return cli_usage(cli, "--shard takes K/N with 1 <= K <= N <= %d, such as 1/3", SILOS_MAX);
     }
     if (!read_how(silo->how_text, &silo->how)) {
-        return cli_usage(cli, "--fail-how takes raise, exit, kill, stop or nan, not '%.100s'",
+        return cli_usage(cli, "--fail-how takes raise, exit, kill, stop, hang or nan, not '%.100s'",
                          silo->how_text);
     }
     return CLI_OK;
@@ -272,7 +279,7 @@ int silo_main(int argc, char **argv)
          "time to reconnect after the connection closed (1)"},
         {0, "fail-at", CLI_NUMBER, &silo.fail_at, "ROUND", "fail on purpose in this round (never)"},
         {0, "fail-how", CLI_TEXT, &silo.how_text, "HOW",
-         "how to fail: raise, exit, kill, stop or nan (raise)"},
+         "how to fail: raise, exit, kill, stop, hang or nan (raise)"},
     };
     size_t index = 0;
     size_t count = 0;

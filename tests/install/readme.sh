@@ -15,9 +15,11 @@ trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/../lib/faults.sh"
 evidence="$work/log $work/output $work/home/errbusd.log"
 
-# plain: without what differs each time, a word a line. The shell's own notes of killed jobs go too.
+# plain: without what differs each time, a word a line: times, numbers of events, and for how many
+# seconds somebody waits. The shell's own notes of killed jobs go too.
 plain() {
     sed -E -e 's/^ *[0-9]+ [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{3} /EVENT TIME /' \
+        -e 's/(since|last heard) [0-9]+([.][0-9])? s/\1 N s/g' \
         -e '/^.*: line [0-9]+: +[0-9]+ Killed /d' | tr -s ' \n' '\n'
 }
 
@@ -50,8 +52,13 @@ grep -v '^\$ ' "$work/shown" | plain >"$work/expected"
 {
     echo "trap 'kill \$(jobs -p) 2>/dev/null; wait' EXIT"
     block sh | grep '^export '
-    sed -n 's/^\$ //p' "$work/shown"
+    # README.md waits for five seconds, and here the wait ends when all three wait for Carol.
+    sed -n 's/^\$ //p' "$work/shown" | awk '$0 == "sleep 5" {
+        print "until errbus why -j fl 2>&1 | tr -s \"\\n\" \" \" | grep -q " \
+            "\"^aggregator, alice and bob wait.*carol/weights#3\"; do sleep 0.2; done"
+        next } { print }'
 } >"$work/script"
+[ "$(grep -c '^until errbus why' "$work/script")" -eq 1 ] || die "README.md shows no round that is stuck"
 [ "$(grep -c '^errbus' "$work/script")" -ge 10 ] || die "README.md shows too little"
 # play SCRIPT: what it prints is what README.md shows.
 play() {
@@ -65,7 +72,8 @@ play() {
 play "$work/script"
 [ -d ~/.local/state/errbus/journal ] || die "the journal is not where README.md says"
 # Played again over the same journal: the job has parties and values, and is forgotten first.
-awk '{ print } /^errbusd / && !done { print "until errbus job forget -W 20 default >forgotten 2>refused; do sleep 1; done"; done = 1 }' \
+awk '{ print } /^errbusd / && !done { print "for job in fl default; do until errbus job forget -W 20 $job >forgotten 2>refused;" \
+    " do sleep 1; done; done"; done = 1 }' \
     "$work/script" >"$work/again"
 grep -q "errbus job forget" "$work/again" || die "nothing forgets the first session"
 play "$work/again"
