@@ -6,7 +6,8 @@
  * known by their names.  A name alone would not do for ours: a thread that a failure handler starts
  * inherits it.
  *
- * A thread that begins or ends just now makes the answer false. */
+ * A thread that begins or ends just now makes the answer false, and so does a timer of the process
+ * that will send a signal. */
 #include "libbus/api/alone.h"
 
 #include <dirent.h>
@@ -14,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define TASKS "/proc/self/task"
@@ -57,6 +59,14 @@ static bool is_of_transport(const char *task)
     return bytes == (ssize_t)sizeof name - 1 && strcmp(name, TRANSPORT_NAME) == 0;
 }
 
+/* A signal that comes by itself may do anything: end the process, or leave a call. */
+static bool has_alarm(void)
+{
+    struct itimerval alarm;
+    return getitimer(ITIMER_REAL, &alarm) != 0 || alarm.it_value.tv_sec != 0 ||
+           alarm.it_value.tv_usec != 0;
+}
+
 bool alone_is(unsigned blocked)
 {
     unsigned threads = 0; /* without those of the transport */
@@ -75,5 +85,5 @@ bool alone_is(unsigned blocked)
     }
     (void)closedir(directory); /* it was only read */
     bool is_steady = atomic_load(&own_changes) == changes;
-    return is_steady && tasks < TASKS_MAX && threads <= known;
+    return is_steady && tasks < TASKS_MAX && threads <= known && !has_alarm();
 }

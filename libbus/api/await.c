@@ -106,7 +106,7 @@ static bool await_wait(struct bus *bus, const struct await *await, struct blocke
                        int64_t deadline_ns)
 {
     const struct session_wait_place place = {.topic = span_text(await->topic), .seq = await->seq};
-    blocked_begin(bus, blocked, deadline_ns, &place);
+    blocked_begin(bus, blocked, &place);
     return data_wait(bus, &bus->news, &bus->waiters, deadline_ns);
 }
 
@@ -114,8 +114,8 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
                        struct bus_msg **out_msg, struct bus_error **reterr)
 {
     struct await *await = NULL;
-    struct blocked_call blocked = {.kind = SESSION_WAIT_SLOTS};
-    if (bus == NULL || topic == NULL || !options_time_is_valid(timeout_ms))
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_SLOTS, timeout_ms);
+    if (bus == NULL || topic == NULL || !options_wait_is_valid(timeout_ms))
         return error_say(
             reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
             "bus_await() needs bus, topic and a timeout_ms of at least 0, or BUS_FOREVER");
@@ -236,18 +236,19 @@ static void put_all_by(struct gather *gather)
     }
 }
 
-static enum bus_err run(struct gather *gather, int64_t deadline_ns)
+static enum bus_err run(struct gather *gather, int64_t timeout_ms)
 {
     struct bus *bus = gather->bus;
     enum bus_err err = BUS_OK;
-    struct blocked_call blocked = {.kind = SESSION_WAIT_SLOTS};
+    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_SLOTS, timeout_ms);
     api_lock(bus);
     err = begin_all(gather);
     api_wake(bus);
     while (err == BUS_OK) {
         bool is_any_answered = look_all(gather);
         if (!is_any_answered) {
-            blocked_begin(bus, &blocked, deadline_ns, NULL);
+            blocked_begin(bus, &blocked, NULL);
             if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
                 err = BUS_ETIMEDOUT;
             else
@@ -315,7 +316,7 @@ enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, s
                             .count = count,
                             .values_enough = values_enough,
                             .errors_max = errors_max};
-    if (bus == NULL || !options_time_is_valid(timeout_ms))
+    if (bus == NULL || !options_wait_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_gather() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
@@ -323,11 +324,10 @@ enum bus_err bus_gather(struct bus *bus, struct bus_want *wants, size_t count, s
     enum bus_err err = check_wants(wants, count, reterr);
     if (err != BUS_OK)
         return err;
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_ref(bus); /* a handler may close it between two looks */
     if (!judge(&gather, &err)) {
         gather.awaits = calloc(count, sizeof(struct await *));
-        err = gather.awaits != NULL ? run(&gather, deadline_ns) : BUS_ENOMEM;
+        err = gather.awaits != NULL ? run(&gather, timeout_ms) : BUS_ENOMEM;
         free(gather.awaits);
     }
     err = err == BUS_EFAILED ? say_failed(&gather, reterr) : say(bus, err, "", reterr);

@@ -14,6 +14,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
+#define SLICE_MS 100 /* so soon a caller looks at its signals */
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -83,6 +84,8 @@ int64_t api_deadline_ns(int64_t timeout_ms)
     if (timeout_ms == BUS_FOREVER)
         return INT64_MAX;
     int64_t now_ns = api_now_ns();
+    if (timeout_ms < 0)
+        timeout_ms = SLICE_MS;
     return timeout_ms > (INT64_MAX - now_ns) / NS_PER_MS ? INT64_MAX
                                                          : now_ns + timeout_ms * NS_PER_MS;
 }

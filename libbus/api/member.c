@@ -20,7 +20,7 @@ static enum bus_err say_free(const struct bus *bus, struct bus_error **reterr)
 enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t timeout_ms,
                                  struct bus_membership *out_membership, struct bus_error **reterr)
 {
-    if (bus == NULL || out_membership == NULL || !options_time_is_valid(timeout_ms))
+    if (bus == NULL || out_membership == NULL || !options_wait_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_membership_wait() needs bus, out_membership and a timeout_ms of at "
                          "least 0, or BUS_FOREVER");
@@ -29,7 +29,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     enum bus_err err = BUS_OK;
     struct session_membership membership = {0};
-    struct blocked_call blocked = {.kind = SESSION_WAIT_MEMBERS};
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_MEMBERS, timeout_ms);
     api_lock(bus);
     for (;;) {
         err = api_over(bus);
@@ -44,7 +44,7 @@ enum bus_err bus_membership_wait(struct bus *bus, uint64_t after_epoch, int64_t 
             err = say_free(bus, reterr);
             break;
         }
-        blocked_begin(bus, &blocked, deadline_ns, &(struct session_wait_place){0});
+        blocked_begin(bus, &blocked, &(struct session_wait_place){0});
         if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
             err = error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
         if (err != BUS_OK)
@@ -77,24 +77,25 @@ static enum bus_err look(struct bus *bus, uint64_t epoch, struct bus_error **ret
 enum bus_err bus_barrier(struct bus *bus, uint64_t epoch, int64_t timeout_ms,
                          struct bus_error **reterr)
 {
-    if (bus == NULL || !options_time_is_valid(timeout_ms))
+    if (bus == NULL || !options_wait_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_barrier() needs bus and a timeout_ms of at least 0, or BUS_FOREVER");
     if (api_is_foreign(bus))
         return error_give(reterr, BUS_ECLOSED, &error_forked);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
-    struct blocked_call blocked = {.kind = SESSION_WAIT_BARRIER};
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_BARRIER, timeout_ms);
     api_lock(bus);
     enum bus_err err = look(bus, epoch, reterr);
     api_wake(bus); /* sends BARRIER */
     if (err == BUS_ETIMEDOUT)
-        blocked_begin(bus, &blocked, deadline_ns, &(struct session_wait_place){0});
+        blocked_begin(bus, &blocked, &(struct session_wait_place){0});
     while (err == BUS_ETIMEDOUT && api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
         err = look(bus, epoch, reterr);
     blocked_end_by(bus, &blocked, err);
     if (err == BUS_ETIMEDOUT) {
         (void)error_give(reterr, err, &error_timed_out);
-        session_barrier_leave(bus->session);
+        if (!blocked.patience.is_slice)
+            session_barrier_leave(bus->session);
     }
     api_unlock_wake(bus);
     return err;

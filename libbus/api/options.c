@@ -275,7 +275,7 @@ enum bus_err options_periods(const struct bus_options *options, struct bus_error
         {"lost_after_ms", options->lost_after_ms, 3 * options->heartbeat_ms, LIMIT_PERIOD_MS_MAX},
         {"reconnect_grace_ms", options->reconnect_grace_ms, 0, LIMIT_PERIOD_MS_MAX},
         {"broker_lost_ms", options->broker_lost_ms, 1, LIMIT_PERIOD_MS_MAX},
-        {"send_timeout_ms", options->send_timeout_ms, BUS_FOREVER, INT64_MAX},
+        {"send_timeout_ms", options->send_timeout_ms, BUS_SLICE_LIMITED, INT64_MAX},
         {"failure_signal", options->failure_signal, 0, SIGRTMAX},
         {"is_guard", options->is_guard, 0, 1},
         {"run_rule", options->run_rule, BUS_RUN_AS_FOUND, BUS_RUN_NEXT},

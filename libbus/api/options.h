@@ -17,6 +17,11 @@ static inline bool options_time_is_valid(int64_t timeout_ms)
 {
     return timeout_ms >= BUS_FOREVER;
 }
+/* The same, and slices. */
+static inline bool options_wait_is_valid(int64_t timeout_ms)
+{
+    return timeout_ms >= BUS_SLICE_LIMITED;
+}
 /* The options in force, checked; job and party are written to the two texts. */
 enum bus_err options_of_bus(const struct bus_options *given, struct bus_options *out_options,
                             char job[LIMIT_NAME_BYTES + 1], char party[LIMIT_NAME_BYTES + 1],

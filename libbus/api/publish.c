@@ -88,6 +88,9 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
         return error_say(reterr, err, ERROR_TYPE_ARGUMENT, "a value of '%.250s' is NULL", topic);
     case BUS_EDENIED: return say_denied(bus, topic, reterr);
     case BUS_EFULL:
+        if (bus->options.send_timeout_ms < 0) /* the caller knows for how long it waited */
+            return error_say(reterr, err, ERROR_TYPE_FULL, "no room for another slot of '%.250s'",
+                             topic);
         return error_say(reterr, err, ERROR_TYPE_FULL,
                          "no room for another slot of '%.250s' within %" PRId64 " ms", topic,
                          bus->options.send_timeout_ms);
@@ -190,9 +193,8 @@ enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patien
     thread_say(bus); /* a topic's number may have been asked for */
     if (patience->deadline_ns == 0)
         begin_patience(bus, topic, patience);
-    struct blocked_call blocked = {.kind = SESSION_WAIT_ROOM};
-    blocked_begin(bus, &blocked, patience->deadline_ns,
-                  &(struct session_wait_place){.own_topic = topic});
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_ROOM, bus->options.send_timeout_ms);
+    blocked_begin(bus, &blocked, &(struct session_wait_place){.own_topic = topic});
     bool is_awake = api_wait(bus, &bus->news, &bus->waiters, patience->deadline_ns);
     bool is_over = bus->session != NULL && wait_is_over(bus);
     blocked_end_by(bus, &blocked, is_awake || is_over ? BUS_OK : BUS_ETIMEDOUT);

@@ -561,7 +561,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
     struct bus *bus = sub->bus;
     enum bus_err err = BUS_OK;
     bool has_waited = false;
-    struct blocked_call blocked = {.kind = SESSION_WAIT_READS};
+    struct blocked_call blocked = blocked_call(SESSION_WAIT_READS, timeout_ms);
     int64_t deadline_ns = api_deadline_ns(timeout_ms);
     api_lock(bus);
     while (err == BUS_OK && atomic_load_explicit(&sub->ready, memory_order_relaxed) == NULL) {
@@ -585,8 +585,7 @@ static enum bus_err refill(struct bus_sub *sub, bool is_many, int64_t timeout_ms
             err = error_give(reterr, BUS_EFAILED, error_from_wire(buffer_span(encoded)));
         } else if (count == 0 && !thread_look_for_data(bus)) {
             has_waited = true;
-            blocked_begin(bus, &blocked, deadline_ns,
-                          &(struct session_wait_place){.sub = sub->number});
+            blocked_begin(bus, &blocked, &(struct session_wait_place){.sub = sub->number});
             err = wait_for_news(sub, deadline_ns, reterr);
         }
         buffer_unref(&encoded);
@@ -674,7 +673,7 @@ static enum bus_err give(struct bus_sub *sub, struct bus_msg **out_msg, struct b
 static enum bus_err receive(struct bus_sub *sub, bool is_many, int64_t timeout_ms,
                             struct bus_msg **out_msg, struct bus_error **reterr)
 {
-    if (sub == NULL || out_msg == NULL || !options_time_is_valid(timeout_ms))
+    if (sub == NULL || out_msg == NULL || !options_wait_is_valid(timeout_ms))
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "%s needs sub, out_msg and a timeout_ms of at least 0, or BUS_FOREVER",
                          is_many ? "bus_sub_recv_many()" : "bus_sub_recv()");

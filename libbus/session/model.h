@@ -82,11 +82,12 @@ struct session_tap_state {
     struct rows rows;
 };
 
-/* Calls of one kind that are blocked. */
 /* In what a call waited whose timeout passed. */
 enum { SESSION_PAUSED_MAX = 4 }; /* of a kind: one for each thread that waits in slices */
 struct session_paused {
     bool is_on;
+    bool is_slice;
+    bool is_old;    /* a beat found it */
     bool is_placed; /* the place below is known */
     uint32_t sub;
     uint32_t own_topic;
@@ -95,6 +96,7 @@ struct session_paused {
     char topic[LIMIT_NAME_BYTES];
 };
 
+/* Calls of one kind that are blocked. */
 struct session_blocked {
     unsigned count;
     unsigned timed;      /* of these, with a timeout */

@@ -8,7 +8,8 @@
  *
  * Who must look at something else from time to time waits in slices: calls with short timeouts, one
  * after the other.  Bindings of other languages do that, to see signals.  Such calls are one wait,
- * unless a beat finds none of them waiting.
+ * unless a beat finds none of them waiting; of slices that say so (BUS_SLICE), two beats.  Between
+ * two of these nothing is told: what the thread does there does not count.
  *
  * WAITING.is_sure says that nothing but an answer of the broker ends these calls: none has a
  * timeout, no other thread of the process could do anything, and all that was written before was
@@ -41,11 +42,40 @@ static unsigned count_paused(const struct session_blocked *blocked)
     return count;
 }
 
-/* The paused wait does not go on. */
-static void lapse(struct session_blocked *blocked, struct session_paused *paused)
+static unsigned count_slices(const struct session_blocked *blocked)
 {
-    blocked->changes += paused->is_on;
+    unsigned count = 0;
+    for (int i = 0; i < SESSION_PAUSED_MAX; i++)
+        count += blocked->paused[i].is_on && blocked->paused[i].is_slice;
+    return count;
+}
+
+/* A thread looks at something else between two slices of its wait. */
+static bool is_between_slices(const struct session *session)
+{
+    unsigned count = 0;
+    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
+        count += count_slices(&session->waiting.calls[kind]);
+    return count > 0;
+}
+
+/* The paused wait does not go on. */
+static void lapse(struct session *session, enum session_wait kind, struct session_paused *paused)
+{
+    if (!paused->is_on)
+        return;
+    session->waiting.calls[kind].changes += 1;
     paused->is_on = false;
+    if (paused->is_slice && kind == SESSION_WAIT_BARRIER)
+        session_barrier_leave(session);
+}
+
+/* A beat finds it. */
+static void grow_old(struct session *session, enum session_wait kind, struct session_paused *paused)
+{
+    if (!paused->is_slice || paused->is_old)
+        lapse(session, kind, paused);
+    paused->is_old = true;
 }
 
 /* false: no such wait is paused. */
@@ -62,12 +92,12 @@ static bool go_on(struct session_blocked *blocked, const struct session_wait_pla
 }
 
 void session_wait_begin(struct session *session, enum session_wait kind,
-                        const struct session_wait_place *place, bool is_timed)
+                        const struct session_wait_place *place, struct session_patience patience)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
     blocked->changes += !go_on(blocked, place);
     blocked->count += 1;
-    blocked->timed += is_timed;
+    blocked->timed += patience.is_timed;
     if (blocked->over != NULL)
         buffer_unref(&blocked->over);
     blocked->is_one = blocked->count + count_paused(blocked) == 1 && place != NULL;
@@ -81,28 +111,30 @@ void session_wait_begin(struct session *session, enum session_wait kind,
         memcpy(blocked->topic, place->topic.data, place->topic.bytes);
 }
 
-void session_wait_end(struct session *session, enum session_wait kind, bool is_timed)
+void session_wait_end(struct session *session, enum session_wait kind,
+                      struct session_patience patience)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
     must(blocked->count > 0);
     blocked->changes += 1;
     blocked->count -= 1;
-    blocked->timed -= is_timed;
+    blocked->timed -= patience.is_timed;
     blocked->is_one = false;
 }
 
 void session_wait_pause(struct session *session, enum session_wait kind,
-                        const struct session_wait_place *place, bool is_timed)
+                        const struct session_wait_place *place, struct session_patience patience)
 {
     struct session_blocked *blocked = &session->waiting.calls[kind];
     struct session_paused *paused = &blocked->paused[0];
     must(blocked->count > 0);
     for (int i = 1; i < SESSION_PAUSED_MAX && paused->is_on; i++)
         paused = &blocked->paused[i];
-    lapse(blocked, paused); /* if all are on */
+    lapse(session, kind, paused); /* if all are on */
     blocked->count -= 1;
-    blocked->timed -= is_timed;
-    *paused = (struct session_paused){.is_on = true, .is_placed = place != NULL};
+    blocked->timed -= patience.is_timed;
+    *paused = (struct session_paused){
+        .is_on = true, .is_slice = patience.is_slice, .is_placed = place != NULL};
     if (place == NULL)
         return;
     paused->seq = place->seq;
@@ -117,7 +149,7 @@ unsigned session_wait_count(const struct session *session)
 {
     unsigned count = 0;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++)
-        count += session->waiting.calls[kind].count;
+        count += session->waiting.calls[kind].count + count_slices(&session->waiting.calls[kind]);
     return count;
 }
 
@@ -182,11 +214,11 @@ static bool is_long(const struct session *session, const struct session_blocked 
 void waiting_beat(struct session *session)
 {
     session->waiting.is_live = session->waiting.is_due;
-    for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
+    for (enum session_wait kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         struct session_blocked *blocked = &session->waiting.calls[kind];
         for (int i = 0; i < SESSION_PAUSED_MAX; i++)
-            lapse(blocked, &blocked->paused[i]);
-        session->waiting.is_live |= blocked->count > 0 || blocked->is_told;
+            grow_old(session, kind, &blocked->paused[i]);
+        session->waiting.is_live |= blocked->count + count_paused(blocked) > 0 || blocked->is_told;
         if (is_seen(blocked))
             continue;
         blocked->seen = blocked->changes;
@@ -238,7 +270,8 @@ static bool is_news(const struct session *session, const struct session_blocked 
 int64_t waiting_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = INT64_MAX;
-    if (is_silent(session) || session->stage_bytes > 0 || session->waiting.is_asked)
+    if (is_silent(session) || session->stage_bytes > 0 || session->waiting.is_asked ||
+        is_between_slices(session))
         return INT64_MAX;
     for (int kind = 0; kind < SESSION_WAIT_COUNT; kind++) {
         const struct session_blocked *blocked = &session->waiting.calls[kind];
@@ -278,7 +311,8 @@ bool waiting_message(struct session *session, struct msg *out)
         is_any |= is_news(session, &waiting->calls[kind]);
     bool is_early = waiting->has_told && !waiting->is_due &&
                     session->now_ns < later_ns(waiting->told_ns, WAITING_NS);
-    if (!is_any || is_early || is_silent(session) || waiting->is_asked)
+    if (!is_any || is_early || is_silent(session) || waiting->is_asked ||
+        is_between_slices(session))
         return false;
     const struct session_blocked *slots = &waiting->calls[SESSION_WAIT_SLOTS];
     const struct session_blocked *reads = &waiting->calls[SESSION_WAIT_READS];

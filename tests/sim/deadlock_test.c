@@ -176,7 +176,7 @@ static void do_await(uint32_t host, struct thread *thread)
     thread->since_ns = world_now_ns(play.world);
     session_wait_begin(session, SESSION_WAIT_SLOTS,
                        &(struct session_wait_place){.topic = span_text(name), .seq = op->seq},
-                       false);
+                       (struct session_patience){0});
 }
 
 static void go(uint32_t host, uint32_t number)
@@ -205,7 +205,7 @@ static void look(uint32_t host, uint32_t number)
     }
     buffer_unref(&item.buffer);
     thread->want = 0;
-    session_wait_end(session, SESSION_WAIT_SLOTS, false);
+    session_wait_end(session, SESSION_WAIT_SLOTS, (struct session_patience){0});
     next_op(host, number);
 }
 

@@ -90,7 +90,7 @@ Test(options, hold_periods_to_their_limits)
         {offsetof(struct bus_options, lost_after_ms), 3000, LIMIT_PERIOD_MS_MAX},
         {offsetof(struct bus_options, reconnect_grace_ms), 0, LIMIT_PERIOD_MS_MAX},
         {offsetof(struct bus_options, broker_lost_ms), 1, LIMIT_PERIOD_MS_MAX},
-        {offsetof(struct bus_options, send_timeout_ms), -1, INT64_MAX},
+        {offsetof(struct bus_options, send_timeout_ms), BUS_SLICE_LIMITED, INT64_MAX},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int side = 0; side < 6; side++) {

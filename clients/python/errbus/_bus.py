@@ -278,7 +278,7 @@ class Bus:
                 lib.bus_error_unref(reterr)
             return int(self._call(lambda bus: call(bus, timeout_ms, reterr)))
 
-        code = _wait.in_slices(one, timeout)
+        code = _wait.in_slices(one, timeout, takes_slices=True)
         if code == lib.BUS_ETIMEDOUT:
             raise self._late(what, timeout, look)
         if code != lib.BUS_OK:
@@ -628,10 +628,22 @@ class Bus:
         """Waits until all members of this epoch wait at its next barrier.  Raises TimedOut after
         timeout seconds, a RemoteError of type errbus.epoch if the membership changed, Ended if a
         member completed, and Invalid if this party never was in the epoch."""
-        self._wait_for(
-            lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err),
-            timeout, f"the other members at the barrier of epoch {epoch}",
-        )
+        try:
+            self._wait_for(
+                lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err),
+                timeout, f"the other members at the barrier of epoch {epoch}",
+            )
+        except errors.Error:
+            raise
+        except BaseException:  # between two slices: it is not to be counted there
+            self._leave_barrier(epoch)
+            raise
+
+    def _leave_barrier(self, epoch: int) -> None:
+        try:
+            self._call(lambda bus: lib.bus_barrier(bus, epoch, lib.BUS_POLL, ffi.NULL))
+        except errors.Closed:
+            pass
 
     def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
         """Waits for the final verdict on this attempt.  Returns the root of all errors, which is
@@ -830,7 +842,7 @@ def open(
     ):
         if seconds is not None:
             setattr(options, field, _wait.to_ms(seconds))
-    options.send_timeout_ms = _wait.SLICE_MS  # Bus._with_room() goes on
+    options.send_timeout_ms = _wait.slice_of(send_timeout)  # Bus._with_room() goes on
     if outbox_bytes:
         options.outbox_bytes_max = outbox_bytes
     if inbox_bytes:

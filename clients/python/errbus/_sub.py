@@ -224,7 +224,7 @@ class Subscription:
                     lib.bus_error_unref(reterr)
                 return self._call(timeout_ms, out_msg, reterr)
 
-            code = _wait.in_slices(call, timeout)
+            code = _wait.in_slices(call, timeout, takes_slices=True)
             if code == lib.BUS_OK:
                 return Message(out_msg[0])
             if code == lib.BUS_ETIMEDOUT:

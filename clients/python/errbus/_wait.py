@@ -23,15 +23,24 @@ def to_ms(seconds: Optional[float]) -> int:
     return max(0, int(min(seconds, _FOREVER_S) * 1000 + 0.5))
 
 
-def in_slices(call: Callable[[int], Any], timeout: Optional[float], again: int = 0) -> int:
+def slice_of(timeout: Optional[float]) -> int:
+    """A slice of a wait, as timeout_ms.  The broker takes all slices of a wait for one."""
+    return int(lib.BUS_SLICE if timeout is None else lib.BUS_SLICE_LIMITED)
+
+
+def in_slices(
+    call: Callable[[int], Any], timeout: Optional[float], again: int = 0, takes_slices: bool = False
+) -> int:
     """Repeats call(timeout_ms) while it returns BUS_ETIMEDOUT, or the code `again`, for timeout
-    seconds at most.  Returns the last code."""
+    seconds at most.  Returns the last code.  takes_slices: the call knows slice_of()."""
     end = None if timeout is None else time.monotonic() + timeout
     again = again or lib.BUS_ETIMEDOUT
+    whole = slice_of(timeout) if takes_slices else SLICE_MS
     while True:
         left_ms = SLICE_MS if end is None else to_ms(end - time.monotonic())
-        code = int(call(min(left_ms, SLICE_MS)))
-        if code != again or (end is not None and left_ms <= SLICE_MS):
+        is_last = end is not None and left_ms <= SLICE_MS
+        code = int(call(left_ms if is_last else whole))
+        if code != again or is_last:
             return code
 
 
