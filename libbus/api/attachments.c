@@ -61,6 +61,7 @@ static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, v
             if (is_enough)
                 return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
                                  "the receiving function asked to stop");
+            api_wake(courier); /* there is room for more */
         }
         api_wake(courier); /* more may be asked for */
         enum wire_code code = session_fetched(courier->session, &attached, &why);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* dead.c -- dead letters of groups from outside: listed, shown, given again, dropped. */
 #include "libbus/api/admin.h"
+#include "libbus/api/clock.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/grow.h"
 #include "libbus/api/model.h"
+#include "libbus/base/flow_window.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/pattern.h"
 
 #include <bus/dead.h>
@@ -24,9 +27,11 @@ struct bus_dead {
     size_t count;
     size_t room;
     struct bus_error *error;
-    unsigned char *value; /* value_bytes of the one letter that is shown */
-    uint64_t value_count; /* of them, here */
-    uint64_t done;        /* letters that DEAD_END speaks of */
+    unsigned char *value;  /* value_bytes of the one letter that is shown */
+    uint64_t value_count;  /* of them, here */
+    uint64_t done;         /* letters that DEAD_END speaks of */
+    uint64_t window_bytes; /* of the value, that the next question asks for */
+    int64_t least_ns;      /* the quickest answer */
 };
 
 void bus_dead_free(struct bus_dead **dead)
@@ -162,8 +167,24 @@ static enum bus_err dead_ask(struct admin_call *call, struct bus_dead *dead, con
                                              .group = span_text(group),
                                              .how = how,
                                              .number = number,
-                                             .offset = dead->value_count}};
+                                             .offset = dead->value_count,
+                                             .window_bytes = dead->window_bytes}};
     return admin_ask(call, &question, dead_take_row, dead, reterr);
+}
+
+/* Asks for the next bytes of the value: for more of them where the link is long. */
+static enum bus_err dead_ask_value(struct admin_call *call, struct bus_dead *dead,
+                                   const char *group, uint64_t number, struct bus_error **reterr)
+{
+    int64_t asked_ns = api_now_ns();
+    enum bus_err err = dead_ask(call, dead, group, HOW_SHOW, number, reterr);
+    int64_t took_ns = api_now_ns() - asked_ns;
+    if (dead->least_ns == 0 || took_ns < dead->least_ns)
+        dead->least_ns = took_ns;
+    uint64_t bytes = flow_question_bytes(dead->window_bytes, took_ns, dead->least_ns);
+    if (bytes >= LIMIT_DEAD_PIECE_BYTES && bytes <= LIMIT_DEAD_WINDOW_BYTES)
+        dead->window_bytes = bytes;
+    return err;
 }
 
 enum bus_err bus_admin_dead_list(struct bus_admin *admin, const char *job, const char *group,
@@ -195,9 +216,10 @@ enum bus_err bus_admin_dead_show(struct bus_admin *admin, const char *job, const
     enum bus_err err = dead_begin(admin, job, group, timeout_ms, &call, &dead, reterr);
     if (err != BUS_OK)
         return err;
+    dead->window_bytes = LIMIT_DEAD_PIECE_BYTES;
     while (err == BUS_OK && !is_whole) {
         uint64_t before = dead->value_count;
-        err = dead_ask(&call, dead, group, HOW_SHOW, number, reterr);
+        err = dead_ask_value(&call, dead, group, number, reterr);
         is_whole = dead->count == 0 || dead->value_count == before ||
                    dead->value_count == dead->letters[0]->public.value_bytes;
     }

@@ -10,6 +10,8 @@
 /* What is computed stays within 64 bits: so many bytes in a round, and so long a round trip. */
 #define ROUND_BYTES_MAX (UINT64_C(1) << 33)
 #define PART_UNIT 1024
+/* The bytes of an answer take so many round trips, at least and at most. */
+enum { QUESTION_TRIPS = 3, QUESTION_TRIPS_MOST = 8 };
 
 /* In units of 1/PART_UNIT, so that 64 bits hold it. */
 uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes)
@@ -43,6 +45,13 @@ uint64_t flow_carried(uint64_t rate, int64_t ns)
 {
     return rate / US_PER_S * ((uint64_t)ns / NS_PER_US) +
            rate % US_PER_S * ((uint64_t)ns / NS_PER_US) / US_PER_S;
+}
+
+uint64_t flow_question_bytes(uint64_t bytes, int64_t took_ns, int64_t least_ns)
+{
+    if (took_ns / (1 + QUESTION_TRIPS) < least_ns)
+        return bytes * 2;
+    return took_ns / (1 + QUESTION_TRIPS_MOST) < least_ns ? bytes : bytes / 2;
 }
 
 static void know_trip(struct flow_window *flow, int64_t trip_ns)

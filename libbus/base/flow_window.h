@@ -126,6 +126,12 @@ static inline uint64_t flow_window_rate(const struct flow_window *flow)
     return flow->rates[0] > flow->rates[1] ? flow->rates[0] : flow->rates[1];
 }
 
+/* How much to ask for next, where one question follows the answer of the one before.  The last one
+ * asked for so many bytes, and took so long; the quickest took least_ns.  The link is idle for a
+ * round trip between two answers.  So it is asked for more while the bytes take less than three
+ * of these, and for less where they take eight. */
+uint64_t flow_question_bytes(uint64_t bytes, int64_t took_ns, int64_t least_ns);
+
 /* The window now. */
 static inline uint64_t flow_window_bytes(const struct flow_window *flow)
 {
@@ -159,6 +165,12 @@ static inline void flow_window_sent(struct flow_window *flow, uint64_t from, uin
 static inline void flow_window_stopped(struct flow_window *flow, bool is_held)
 {
     flow->is_held = is_held;
+}
+
+/* Nothing more comes of what was sent, or granted: the round tells nothing. */
+static inline void flow_window_break(struct flow_window *flow)
+{
+    flow->round.is_on = false;
 }
 
 /* The receiver has all up to this position. */

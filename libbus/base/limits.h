@@ -85,10 +85,14 @@
 #define LIMIT_REFUSAL_SLOTS 4096           /* of which one refusal speaks */
 #define LIMIT_ERROR_ATTACHMENTS 16         /* of one error */
 #define LIMIT_ATTACHMENT_PIECE_BYTES 65536 /* of an attachment, in one message */
-#define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024) /* of one, on its way to who fetches */
-#define LIMIT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)  /* ... to the broker */
-#define LIMIT_BRINGERS 8                                 /* with such a window at a time */
-#define LIMIT_ATTACHMENTS 4096                           /* of one job */
+/* Of one, on its way to who fetches it, and to the broker: on one machine, and on the longest link
+ * (flow_window.h). */
+#define DEFAULT_FETCH_WINDOW_BYTES (UINT64_C(1024) * 1024)
+#define LIMIT_FETCH_WINDOW_BYTES (UINT64_C(32) * 1024 * 1024)
+#define DEFAULT_BRING_WINDOW_BYTES (UINT64_C(256) * 1024)
+#define LIMIT_BRING_WINDOW_BYTES (UINT64_C(32) * 1024 * 1024)
+#define LIMIT_BRINGERS 8                                       /* with such a window at a time */
+#define LIMIT_ATTACHMENTS 4096                                 /* of one job */
 #define DEFAULT_ATTACHMENT_BYTES (UINT64_C(256) * 1024 * 1024) /* of one job */
 #define LIMIT_SLOT_NEEDS 1024                                  /* slots that one slot may need */
 #define LIMIT_PARKED_OPS 65536 /* of one session: settlements that wait for their data */
@@ -181,7 +185,8 @@
 #define LIMIT_GROUP_CREDIT 1024    /* tasks leased to one member at a time */
 #define LIMIT_DELIVER 16           /* times that a task is given to a member: LIMIT_ERROR_CAUSES */
 #define LIMIT_DEAD_LETTERS 16384   /* of one group; beyond, the oldest goes */
-#define LIMIT_DEAD_PIECE_BYTES (UINT64_C(64) * 1024) /* of the value of one, told at once */
+#define LIMIT_DEAD_PIECE_BYTES (UINT64_C(64) * 1024) /* of the value of one, in one message */
+#define LIMIT_DEAD_WINDOW_BYTES (UINT64_C(4) * 1024 * 1024) /* ... and in one answer */
 #define DEFAULT_DELIVER 5
 #define DEFAULT_UNSERVED_MS 30000 /* a request waits so long for a group that has a member */
 

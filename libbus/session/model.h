@@ -146,8 +146,8 @@ struct session_label {
     char name_text[LIMIT_NAME_BYTES];
 };
 
-/* The pieces of a window, and one more, because the first may begin within a piece. */
-enum { SESSION_FETCHED_MAX = LIMIT_FETCH_WINDOW_BYTES / LIMIT_ATTACHMENT_PIECE_BYTES + 1 };
+/* The pieces of a window.  The first may begin within a piece, and the last goes beyond it. */
+enum { SESSION_FETCHED_MAX = LIMIT_FETCH_WINDOW_BYTES / LIMIT_ATTACHMENT_PIECE_BYTES + 2 };
 
 struct session_courier {
     struct {
@@ -171,14 +171,15 @@ struct session_courier {
         bool is_answered;
         uint64_t request;
         uint64_t next; /* the next byte that is to come */
-        uint64_t end;  /* behind the last byte under way, once FETCH is answered */
+        uint64_t end;  /* behind the last byte that comes, once FETCH is answered */
+        bool is_whole; /* nothing follows behind that */
         enum wire_code code;
         struct session_attached attached;
         char why[SESSION_WHY_BYTES];
         size_t why_bytes;
-        struct buffer *parts[SESSION_FETCHED_MAX]; /* in order; taken ones are NULL */
-        struct span pieces[SESSION_FETCHED_MAX];   /* in them */
-        uint32_t at, count;
+        struct rows pieces;  /* FETCHED_PIECEs, in order */
+        uint64_t taken;      /* bytes of pieces on this data connection */
+        uint64_t taken_told; /* ... as FETCH or FETCH_TAKEN said */
     } fetch;
     struct {
         bool is_on;  /* not answered */

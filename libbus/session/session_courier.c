@@ -14,6 +14,8 @@
 
 /* The size of a PIECE without its bytes, at most. */
 enum { PIECE_SLACK_BYTES = 64 };
+/* Of fetched bytes: so many are taken before the broker is told, if more are there. */
+enum { TAKEN_STEP_BYTES = 2 * LIMIT_ATTACHMENT_PIECE_BYTES };
 
 static struct span keep(char *room, size_t room_bytes, struct span text)
 {
@@ -122,19 +124,13 @@ void courier_brought_in(struct session *session, const struct msg_brought *broug
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-static void drop_pieces(struct session_courier *courier)
-{
-    for (uint32_t i = 0; i < courier->fetch.count; i++)
-        buffer_unref(&courier->fetch.parts[i]);
-    courier->fetch.at = courier->fetch.count = 0;
-}
-
 void session_fetch(struct session *session, const struct session_attachment *attachment)
 {
     struct session_courier *courier = &session->courier;
     uint64_t request = courier->fetch.request;
-    drop_pieces(courier);
+    rows_fini(&courier->fetch.pieces);
     memset(&courier->fetch, 0, sizeof courier->fetch);
+    rows_init(&courier->fetch.pieces, session->memory, SESSION_FETCHED_MAX);
     keep_label(&courier->fetch.label, attachment);
     courier->fetch.request = request;
     courier->fetch.is_on = true;
@@ -142,26 +138,36 @@ void session_fetch(struct session *session, const struct session_attachment *att
     courier->fetch.code = CODE_ETIMEDOUT;
 }
 
-/* Asks for the rest once all pieces under way have come. */
+static void finish_fetch(struct session *session, enum wire_code code)
+{
+    session->courier.fetch.code = code;
+    session->courier.fetch.is_on = false;
+    session->news.is_status = true;
+}
+
+/* Asks for the rest once all pieces have come.  Of a whole attachment there is none. */
 static void ask_for_rest(struct session *session)
 {
     struct session_courier *courier = &session->courier;
     if (!courier->fetch.is_answered || courier->fetch.next < courier->fetch.end)
         return;
-    courier->fetch.is_due = true;
     courier->fetch.is_answered = false;
+    if (courier->fetch.is_whole)
+        finish_fetch(session, CODE_OK);
+    else
+        courier->fetch.is_due = true;
 }
 
 bool session_fetch_take(struct session *session, struct span *out_bytes)
 {
     struct session_courier *courier = &session->courier;
-    if (courier->fetch.at > 0) /* the piece that was lent before */
-        buffer_unref(&courier->fetch.parts[courier->fetch.at - 1]);
-    if (courier->fetch.at == courier->fetch.count) {
-        courier->fetch.at = courier->fetch.count = 0;
+    struct span part;
+    struct msg msg;
+    if (!rows_pop(&courier->fetch.pieces, &part))
         return false;
-    }
-    *out_bytes = courier->fetch.pieces[courier->fetch.at++];
+    must(msg_decode(part, MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL) == WIRE_OK); /* as it came */
+    *out_bytes = msg.as.fetched_piece.bytes;
+    courier->fetch.taken += out_bytes->bytes;
     return true;
 }
 
@@ -171,18 +177,11 @@ enum wire_code session_fetched(const struct session *session, struct session_att
     const struct session_courier *courier = &session->courier;
     *out_attached = courier->fetch.attached;
     *out_why = span_of(courier->fetch.why, courier->fetch.why_bytes);
-    if (courier->fetch.at < courier->fetch.count)
+    if (courier->fetch.pieces.count > 0)
         return CODE_ETIMEDOUT;
     if (courier->fetch.is_on && session->once.code != CODE_OK)
         return session->once.code;
     return courier->fetch.code;
-}
-
-static void finish_fetch(struct session *session, enum wire_code code)
-{
-    session->courier.fetch.code = code;
-    session->courier.fetch.is_on = false;
-    session->news.is_status = true;
 }
 
 /* Whether this answers the FETCH under way. */
@@ -195,18 +194,37 @@ static bool is_asked(struct session *session, uint64_t request)
            !courier->fetch.is_answered;
 }
 
+/* What is under way ends earlier, for the broker keeps no more of it.  The next FETCH says why. */
+static void cut_fetch(struct session *session, const struct msg_fetched *fetched)
+{
+    struct session_courier *courier = &session->courier;
+    if (fetched->count > 0 || fetched->offset < courier->fetch.next ||
+        fetched->offset > courier->fetch.end) {
+        session_break(session, "a second FETCHED does not fit the first");
+        return;
+    }
+    courier->fetch.end = fetched->offset;
+    courier->fetch.is_whole = false;
+    ask_for_rest(session);
+}
+
 void courier_fetched_in(struct session *session, const struct msg_fetched *fetched)
 {
     struct session_courier *courier = &session->courier;
+    if (courier->fetch.is_answered && fetched->request == courier->fetch.request) {
+        cut_fetch(session, fetched);
+        return;
+    }
     if (!is_asked(session, fetched->request))
         return;
-    if (fetched->state >= ATTACHMENT_STATE_COUNT || fetched->count > LIMIT_FETCH_WINDOW_BYTES ||
-        fetched->offset > UINT64_MAX - fetched->count) {
+    if (fetched->state >= ATTACHMENT_STATE_COUNT || fetched->offset > UINT64_MAX - fetched->count) {
         session_break(session, "FETCHED is not well formed");
         return;
     }
     courier->fetch.is_answered = true;
     courier->fetch.end = fetched->offset + fetched->count;
+    courier->fetch.is_whole =
+        fetched->state == ATTACHMENT_WHOLE && courier->fetch.end == fetched->total;
     courier->fetch.attached =
         (struct session_attached){.state = (enum attachment_state)fetched->state,
                                   .bytes = fetched->arrived,
@@ -282,11 +300,11 @@ enum wire_code session_ponged_data(const struct session *session, struct msg_dat
 
 /* ---- what comes on the data channel ---------------------------------------------------------- */
 
-void courier_piece_in(struct session *session, struct buffer **part)
+void courier_piece_in(struct session *session, struct span part)
 {
     struct session_courier *courier = &session->courier;
     struct msg msg;
-    enum wire_err err = msg_decode(buffer_span(*part), MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL);
+    enum wire_err err = msg_decode(part, MSG_LANE_DATA, MSG_TO_CLIENT, &msg, NULL);
     if (err == WIRE_OK && msg.type == MSG_DATA_PONG) {
         pong_in(session, &msg.as.data_pong);
         return;
@@ -300,19 +318,31 @@ void courier_piece_in(struct session *session, struct buffer **part)
     if (piece->request < courier->fetch.request || !courier->fetch.is_on)
         return; /* a piece of a fetch that was given up */
     if (piece->request > courier->fetch.request || piece->offset != courier->fetch.next ||
-        courier->fetch.count == SESSION_FETCHED_MAX) {
+        courier->fetch.pieces.count == SESSION_FETCHED_MAX) {
         session_break(session, "a piece of an attachment that was not asked for");
         return;
     }
-    courier->fetch.parts[courier->fetch.count] = *part;
-    *part = NULL;
-    courier->fetch.pieces[courier->fetch.count++] = piece->bytes;
+    if (!rows_push(&courier->fetch.pieces, part)) {
+        session_lose_link(session); /* no memory: the next connection asks again */
+        return;
+    }
     courier->fetch.next += piece->bytes.bytes;
     session->news.is_status = true;
     ask_for_rest(session);
 }
 
 /* ---- what is said ---------------------------------------------------------------------------- */
+
+/* When all that came is taken, and before that after some pieces.  The last pieces of what was
+ * asked for need no word: the next FETCH tells of them. */
+static bool is_taken_due(const struct session_courier *courier)
+{
+    uint64_t untold = courier->fetch.taken - courier->fetch.taken_told;
+    bool is_more = courier->fetch.is_on && courier->fetch.is_answered &&
+                   courier->fetch.next < courier->fetch.end;
+    return is_more && untold > 0 &&
+           (courier->fetch.pieces.count == 0 || untold >= TAKEN_STEP_BYTES);
+}
 
 bool courier_message(struct session *session, struct msg *out)
 {
@@ -328,9 +358,10 @@ bool courier_message(struct session *session, struct msg *out)
                                            .promised = courier->bring.promised};
         return true;
     }
-    if (courier->fetch.is_on && courier->fetch.is_due && courier->fetch.count == 0) {
+    if (courier->fetch.is_on && courier->fetch.is_due && courier->fetch.pieces.count == 0) {
         const struct session_label *label = &courier->fetch.label;
         courier->fetch.is_due = false;
+        courier->fetch.taken = courier->fetch.taken_told = session->data_received;
         out->type = MSG_FETCH;
         out->as.fetch = (struct msg_fetch){.request = ++courier->fetch.request,
                                            .job = label->job,
@@ -339,6 +370,12 @@ bool courier_message(struct session *session, struct msg *out)
                                            .offset = courier->fetch.next,
                                            .window_bytes = LIMIT_FETCH_WINDOW_BYTES,
                                            .received = session->data_received};
+        return true;
+    }
+    if (is_taken_due(courier)) {
+        courier->fetch.taken_told = courier->fetch.taken;
+        out->type = MSG_FETCH_TAKEN;
+        out->as.fetch_taken = (struct msg_fetch_taken){.bytes = courier->fetch.taken};
         return true;
     }
     return false;
@@ -359,5 +396,5 @@ void courier_rewind(struct session *session)
 
 void courier_fini(struct session *session)
 {
-    drop_pieces(&session->courier);
+    rows_fini(&session->courier.fetch.pieces);
 }

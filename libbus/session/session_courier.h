@@ -8,8 +8,8 @@
 void courier_brought_in(struct session *session, const struct msg_brought *brought);
 void courier_fetched_in(struct session *session, const struct msg_fetched *fetched);
 void courier_done_in(struct session *session, const struct msg_job_done *done);
-/* A part from the data channel.  The session may take *part over, and sets it to NULL then. */
-void courier_piece_in(struct session *session, struct buffer **part);
+/* A part from the data channel. */
+void courier_piece_in(struct session *session, struct span part);
 /* The next message to send; false: there is none. */
 bool courier_message(struct session *session, struct msg *out);
 /* The part with a ping for the data channel; NULL: none is due, or no memory. */

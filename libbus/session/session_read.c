@@ -253,7 +253,7 @@ void session_data_in(struct session *session, int64_t now_ns, struct span head,
         goto done;
     if (session->is_courier && batch != NULL) {
         session->heard_ns = session->inflow_ns = session->alive_ns = session->now_ns;
-        courier_piece_in(session, &batch);
+        courier_piece_in(session, buffer_span(batch));
         goto done;
     }
     if (batch == NULL || batch->bytes < BATCH_HEADER_BYTES ||

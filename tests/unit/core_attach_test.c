@@ -6,7 +6,7 @@
 
 TestSuite(core_attach, .init = init, .fini = fini);
 
-enum { PIECE = LIMIT_ATTACHMENT_PIECE_BYTES, WINDOW_PIECES = LIMIT_BRING_WINDOW_BYTES / PIECE };
+enum { PIECE = LIMIT_ATTACHMENT_PIECE_BYTES, WINDOW_PIECES = DEFAULT_BRING_WINDOW_BYTES / PIECE };
 
 static const char error_id[] = "job/alice/1/1";
 static payload_id last_payload;
@@ -386,8 +386,8 @@ Test(core_attach, knows_errors_and_names_apart)
     EXPECT("5: 0 from 0 of 0, state 2, 0 of -1\n");
     fetch(5, "log", 0);
     EXPECT("5: 0 from 0 of 0, state 1, 0 of -1\n");
-    fetch_of(5, "job/alice/1/12", "stderr", 0, 15, 0);
-    EXPECT("5: 15 from 0 of 20, state 2, 20 of 20\n15: at 0, payload 1 from 0, 15 bytes\n");
+    fetch_of(5, "job/alice/1/12", "stderr", 5, 15, 0);
+    EXPECT("5: 15 from 5 of 20, state 2, 20 of 20\n15: at 5, payload 1 from 5, 15 bytes\n");
     fetch_of(5, "job/alice/1/12", "log", 0, 1, 0);
     EXPECT("5 < done 1 errbus.not_kept\n");
     list_of(5, "job/alice/1/12");
@@ -395,9 +395,15 @@ Test(core_attach, knows_errors_and_names_apart)
     compact();
 }
 
+static void say_taken(conn_id conn, uint64_t bytes)
+{
+    talk(conn, (struct msg){.type = MSG_FETCH_TAKEN, .as.fetch_taken.bytes = bytes});
+}
+
 /* No more than a window is on its way to who fetches, whatever it asks. */
 Test(core_attach, is_fetched_in_windows)
 {
+    enum { WINDOW = DEFAULT_FETCH_WINDOW_BYTES };
     meet();
     bring(5, "a");
     for (uint64_t i = 0; i < 17; i++)
@@ -405,17 +411,26 @@ Test(core_attach, is_fetched_in_windows)
     piece(5, 17 * PIECE, 1, true);
     forget();
     fetch_of(5, error_id, "a", 1, LIMIT_FETCH_WINDOW_BYTES, 0);
-    cr_expect_not_null(strstr(said, "5: 1048576 from 1 of 1114113, state 2"), "%s", said);
+    cr_expect_not_null(strstr(said, "5: 1114112 from 1 of 1114113, state 2"), "%s", said);
     cr_expect_not_null(strstr(said, "at 1, payload 1 from 1, 65535 bytes"), "%s", said);
-    cr_expect_not_null(strstr(said, "at 1048576, payload 17 from 0, 1 bytes"), "%s", said);
-    fetch_of(5, error_id, "a", 0, 10, 0);
-    EXPECT("5: 0 from 0 of 1114113, state 2, 1114113 of -1\n");
-    fetch_of(5, error_id, "a", 0, 10, 7); /* so much room is there again */
-    EXPECT("5: 7 from 0 of 1114113, state 2, 1114113 of -1\n"
-           "15: at 0, payload 1 from 0, 7 bytes\n");
-    fetch_of(5, error_id, "a", 0, 10, UINT64_MAX);
-    EXPECT("5: 10 from 0 of 1114113, state 2, 1114113 of -1\n"
-           "15: at 0, payload 1 from 0, 10 bytes\n");
+    cr_expect_not_null(strstr(said, "at 1048576, payload 17 from 0, 65536 bytes"), "%s", said);
+    cr_expect_null(strstr(said, "payload 18"), "%s", said);
+    say_taken(5, PIECE - 2);
+    EXPECT(""); /* just as much as a window is under way */
+    say_taken(5, PIECE);
+    EXPECT("15: at 1114112, payload 18 from 0, 1 bytes\n");
+    say_taken(5, WINDOW + PIECE);
+    fetch_of(5, error_id, "a", 0, 10, WINDOW + PIECE); /* it has room for so much */
+    EXPECT("5: 1114113 from 0 of 1114113, state 2, 1114113 of -1\n"
+           "15: at 0, payload 1 from 0, 65536 bytes\n");
+    say_taken(5, WINDOW + PIECE + 9);
+    EXPECT("");
+    say_taken(5, WINDOW + 2 * PIECE - 9);
+    EXPECT("15: at 65536, payload 2 from 0, 65536 bytes\n");
+    fetch(5, "b", 0); /* of the other nothing more comes */
+    EXPECT("5 < done 1 errbus.not_kept\n");
+    say_taken(5, WINDOW + 3 * PIECE);
+    EXPECT("");
     beat(5);
     uint64_t told = 0;
     for (uint32_t i = 0; i < effects.count; i++)
@@ -429,8 +444,216 @@ Test(core_attach, is_fetched_in_windows)
         if (effects.items[i].type == EFFECT_SEND_MSG &&
             effects.msgs[effects.items[i].index].type == MSG_ECHO)
             told = effects.msgs[effects.items[i].index].as.echo.data_bytes;
-    cr_expect_eq(told, 1048576 + 7 + 10);
+    cr_expect_eq(told, WINDOW + 3 * PIECE);
     forget();
+    message(5,
+            (struct msg){.type = MSG_FETCH_TAKEN, .as.fetch_taken.bytes = WINDOW + 3 * PIECE - 1});
+    EXPECT("5 dropped\n15 dropped\n");
+    come(6);
+    message(6, (struct msg){.type = MSG_FETCH_TAKEN, .as.fetch_taken.bytes = 1});
+    EXPECT("6 dropped\n16 dropped\n");
+}
+
+/* Who fetches it is told where it ends, and asks again. */
+Test(core_attach, ends_for_who_fetches_it_when_it_is_dropped)
+{
+    options.attachment_bytes_max = 20 * PIECE;
+    meet_anew();
+    bring(5, "a");
+    for (uint64_t i = 0; i < 17; i++)
+        piece(5, i * PIECE, PIECE, false);
+    piece(5, 17 * PIECE, 1, true);
+    forget();
+    come(6);
+    fetch(6, "a", 0);
+    forget();
+    bring(5, "b");
+    forget();
+    for (uint64_t i = 0; i < 3; i++)
+        piece(5, i * PIECE, PIECE, false);
+    cr_expect_not_null(strstr(said, "6: 0 from 1048576 of 1114113, state 5"), "%s", said);
+    forget();
+    say_taken(6, 16 * PIECE);
+    EXPECT("");
+    fetch(6, "a", 16 * PIECE);
+    EXPECT("6: 0 from 0 of 0, state 5, 1114113 of -1\n");
+}
+
+/* ---- over a link ----------------------------------------------------------------------------- */
+
+/* Bytes on their way over a link in one direction, and what is said in the other. */
+struct way {
+    uint64_t rate; /* bytes a second */
+    int64_t delay_ns;
+    int64_t free_ns; /* when all that was sent is on the link */
+    struct sent {
+        int64_t at_ns; /* when it arrives */
+        uint64_t position;
+    } bytes[1024], words[1024];
+    unsigned bytes_from, bytes_end, words_from, words_end;
+    uint64_t sent, most; /* in all; the most that was under way or queued */
+};
+
+static struct way way;
+
+static void way_send(uint64_t bytes)
+{
+    int64_t from_ns = way.free_ns > now_ns ? way.free_ns : now_ns;
+    way.free_ns = from_ns + (int64_t)(bytes * 1000000000 / way.rate);
+    way.sent += bytes;
+    way.bytes[way.bytes_end++ % 1024] =
+        (struct sent){.at_ns = way.free_ns + way.delay_ns, .position = way.sent};
+    uint64_t first = way.bytes[way.bytes_from % 1024].position;
+    if (way.sent - first > way.most)
+        way.most = way.sent - first;
+}
+
+static void way_say(uint64_t position)
+{
+    way.words[way.words_end++ % 1024] =
+        (struct sent){.at_ns = now_ns + way.delay_ns, .position = position};
+}
+
+/* Goes on to what arrives next: 'b' for bytes, 'w' for words; 0: nothing is under way. */
+static char way_next(uint64_t *out_position)
+{
+    const struct sent *bytes = &way.bytes[way.bytes_from % 1024];
+    const struct sent *words = &way.words[way.words_from % 1024];
+    bool is_bytes = way.bytes_from < way.bytes_end;
+    bool is_words = way.words_from < way.words_end;
+    if (!is_bytes && !is_words)
+        return 0;
+    bool is_first = is_bytes && (!is_words || bytes->at_ns <= words->at_ns);
+    const struct sent *next = is_first ? bytes : words;
+    cr_assert_geq(next->at_ns, now_ns);
+    now_ns = next->at_ns;
+    *out_position = next->position;
+    *(is_first ? &way.bytes_from : &way.words_from) += 1;
+    return is_first ? 'b' : 'w';
+}
+
+/* The courier of connection 5 has a link like this. */
+static void link_over(uint64_t rate, int64_t delay_ms)
+{
+    way = (struct way){.rate = rate, .delay_ns = delay_ms * MS_NS};
+    message(5, (struct msg){.type = MSG_BEAT, .as.beat.trip_ns = (uint64_t)(2 * way.delay_ns)});
+    forget();
+}
+
+/* What goes over the link, of what the broker says now. */
+static void send_out(void)
+{
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct effect *effect = &effects.items[i];
+        const struct msg *msg = &effects.msgs[effect->index];
+        if (effect->type == EFFECT_SEND_MSG && msg->type == MSG_FETCHED_PIECE)
+            way_send(effect->bytes);
+        else if (effect->type == EFFECT_SEND_MSG && msg->type == MSG_BROUGHT)
+            way_say(msg->as.brought.limit_bytes);
+    }
+    forget();
+}
+
+/* Brings an attachment of so many bytes, and returns the time.  The courier has them all there. */
+static int64_t bring_over(uint64_t bytes)
+{
+    int64_t began_ns = now_ns;
+    uint64_t position = 0, limit = 0, offset = 0, come = 0;
+    message(5, (struct msg){.type = MSG_BRING,
+                            .as.bring = {.request = 7,
+                                         .job = span_text("job"),
+                                         .error = span_text(error_id),
+                                         .name = span_text("a"),
+                                         .promised = bytes}});
+    send_out();
+    for (char what = way_next(&position); come < bytes; what = way_next(&position)) {
+        cr_assert_neq(what, 0, "it waits for ever at %lu", come);
+        if (what == 'w' && position > limit)
+            limit = position;
+        for (; offset < limit && offset < bytes; offset += PIECE)
+            way_send(PIECE);
+        if (what == 'w')
+            continue;
+        piece(5, come, PIECE, come + PIECE == bytes);
+        come += PIECE;
+        if (come == bytes / 2)
+            way.most = 0; /* by then the window is known */
+        send_out();
+    }
+    return now_ns - began_ns;
+}
+
+/* Fetches it, and returns the time.  What comes is taken at once. */
+static int64_t fetch_over(uint64_t bytes)
+{
+    int64_t began_ns = now_ns;
+    uint64_t position = 0, come = 0, before = way.sent;
+    message(5, (struct msg){.type = MSG_FETCH,
+                            .as.fetch = {.request = 8,
+                                         .job = span_text("job"),
+                                         .error = span_text(error_id),
+                                         .name = span_text("a"),
+                                         .window_bytes = LIMIT_FETCH_WINDOW_BYTES}});
+    send_out();
+    while (come < bytes) {
+        char what = way_next(&position);
+        cr_assert_neq(what, 0, "it waits for ever at %lu", come);
+        if (what == 'b') {
+            come = position - before;
+            if (come == bytes / 2)
+                way.most = 0;
+            way_say(come);
+            continue;
+        }
+        message(5, (struct msg){.type = MSG_FETCH_TAKEN, .as.fetch_taken.bytes = position});
+        send_out();
+    }
+    return now_ns - began_ns;
+}
+
+/* The time that these bytes take, and a second in which the window grows; and the most that may be
+ * under way: what the link carries in a round trip, and what is sent at once. */
+static int64_t ns_most(uint64_t bytes)
+{
+    return (int64_t)(bytes * 1000 / way.rate) * MS_NS + 1000 * MS_NS + 4 * way.delay_ns;
+}
+
+static uint64_t bytes_most(void)
+{
+    return flow_carried(way.rate, 2 * way.delay_ns + 60 * MS_NS) + 4 * PIECE;
+}
+
+Test(core_attach, is_brought_as_fast_as_its_link)
+{
+    enum { BYTES = 1024 * PIECE };
+    meet();
+    link_over(20000000, 100);
+    cr_expect_leq(bring_over(BYTES), ns_most(BYTES));
+    cr_expect_leq(way.most, bytes_most(), "%lu of %lu", way.most, bytes_most());
+}
+
+Test(core_attach, is_fetched_as_fast_as_its_link)
+{
+    enum { BYTES = 1024 * PIECE };
+    meet();
+    link_over(20000000, 100);
+    (void)bring_over(BYTES);
+    link_over(20000000, 100);
+    cr_expect_leq(fetch_over(BYTES), ns_most(BYTES));
+    cr_expect_leq(way.most, bytes_most(), "%lu of %lu", way.most, bytes_most());
+}
+
+/* A MiB on its way would be a queue of a second. */
+Test(core_attach, leaves_no_queue_before_a_slow_link)
+{
+    enum { BYTES = 64 * PIECE };
+    meet();
+    link_over(1250000, 25);
+    cr_expect_leq(bring_over(BYTES), ns_most(BYTES));
+    cr_expect_leq(way.most, bytes_most(), "%lu of %lu", way.most, bytes_most());
+    link_over(1250000, 25);
+    cr_expect_leq(fetch_over(BYTES), ns_most(BYTES));
+    cr_expect_leq(way.most, bytes_most(), "%lu of %lu", way.most, bytes_most());
 }
 
 /* ---- the budget ------------------------------------------------------------------------------ */
@@ -444,8 +667,9 @@ Test(core_attach, lets_the_oldest_go_for_the_newest_and_says_so)
     bring_whole(5, "c", 49); /* one less than there is */
     bring_whole(5, "d", 1);  /* exactly full */
     fetch_of(5, error_id, "a", 0, 0, 0);
-    EXPECT("5: 0 from 0 of 100, state 2, 100 of -1\n");
+    EXPECT("5: 100 from 0 of 100, state 2, 100 of -1\n");
     bring_whole(5, "e", 1); /* one too many */
+    EXPECT("");
     fetch_of(5, error_id, "a", 0, 0, 0);
     EXPECT("5: 0 from 0 of 0, state 5, 100 of -1\n");
     list_of(5, error_id);

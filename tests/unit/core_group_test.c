@@ -384,6 +384,48 @@ Test(core_group, keep_what_nobody_can_do)
     EXPECT("5 < letters 1 errbus.no_group x0\n");
 }
 
+/* A letter is shown from somewhere, with pieces until so many bytes came: returns how many. */
+static uint32_t pieces_shown(uint64_t offset, uint64_t window_bytes)
+{
+    uint32_t count = 0;
+    uint64_t next = offset;
+    message(5, (struct msg){.type = MSG_DEAD,
+                            .as.dead = {.request = 9,
+                                        .job = span_text(job_name),
+                                        .group = span_text("work"),
+                                        .how = 1,
+                                        .offset = offset,
+                                        .window_bytes = window_bytes}});
+    for (uint32_t i = 0; i < effects.count; i++) {
+        const struct msg *msg = &effects.msgs[effects.items[i].index];
+        if (effects.items[i].type != EFFECT_SEND_MSG || msg->type != MSG_DEAD_VALUE)
+            continue;
+        cr_expect_eq(msg->as.dead_value.offset, next);
+        next += LIMIT_DEAD_PIECE_BYTES;
+        count += 1;
+    }
+    forget();
+    return count;
+}
+
+Test(core_group, show_as_many_pieces_of_a_letter_as_are_asked_for)
+{
+    enum { PIECE = LIMIT_DEAD_PIECE_BYTES };
+    share(2, 1, "alice/tasks", "work", 1);
+    tap(5);
+    batch(1, 5,
+          (struct event_range){
+              .kind = FRAME_VALUE, .topic = tasks, .count = 1, .value_bytes = 3 * PIECE + 1});
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    forget();
+    cr_expect_eq(pieces_shown(0, 0), 1);
+    cr_expect_eq(pieces_shown(0, PIECE), 1);
+    cr_expect_eq(pieces_shown(0, PIECE + 1), 2);
+    cr_expect_eq(pieces_shown(0, LIMIT_DEAD_WINDOW_BYTES), 4);
+    cr_expect_eq(pieces_shown(2 * PIECE, 2 * PIECE), 2);
+    cr_expect_eq(pieces_shown(3 * PIECE + 1, PIECE), 1, "it has no bytes: nothing is left");
+}
+
 Test(core_group, keep_the_errors_of_all_deliveries)
 {
     struct error_record records[LIMIT_ERROR_RECORDS];

@@ -552,6 +552,64 @@ Test(core_rights, ends_observers_that_may_not_look_on)
     EXPECT("4 < over 12\n4 dropped\n5 < over 12\n5 dropped\n");
 }
 
+static unsigned sent_to(conn_id conn, enum msg_type type)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < effects.count; i++)
+        count += effects.items[i].type == EFFECT_SEND_MSG && effects.items[i].conn == conn &&
+                 effects.msgs[effects.items[i].index].type == type;
+    return count;
+}
+
+static void bring_pieces(conn_id conn, uint64_t count)
+{
+    static char bytes[LIMIT_ATTACHMENT_PIECE_BYTES];
+    message(conn, (struct msg){.type = MSG_BRING,
+                               .as.bring = {.request = 1,
+                                            .job = span_text("job"),
+                                            .error = span_text("job/alice/1/1"),
+                                            .name = span_text("log")}});
+    for (uint64_t i = 0; i < count; i++) {
+        struct msg piece = {.type = MSG_PIECE,
+                            .as.piece = {.request = 1,
+                                         .offset = i * sizeof bytes,
+                                         .is_last = i + 1 == count,
+                                         .bytes = span_of(bytes, sizeof bytes)}};
+        step((struct event){.type = EVENT_MESSAGE,
+                            .conn = DATA(conn),
+                            .payload = (payload_id)i + 1,
+                            .as.msg = &piece});
+    }
+}
+
+/* It is sent no more of an attachment, and asks again: then it is refused. */
+Test(core_rights, lets_a_courier_ask_again_under_another_table)
+{
+    join(ALICE);
+    belongs(22, "alice");
+    belongs(DATA(22), "alice");
+    observe_as_courier(22);
+    bring_pieces(22, 3);
+    observe_as_courier(OPS);
+    struct msg fetch = {.type = MSG_FETCH,
+                        .as.fetch = {.request = 1,
+                                     .job = span_text("job"),
+                                     .error = span_text("job/alice/1/1"),
+                                     .name = span_text("log"),
+                                     .window_bytes = 1}};
+    message(OPS, fetch);
+    cr_expect_eq(sent_to(DATA(OPS), MSG_FETCHED_PIECE), 1);
+    put_in_force("uid alice 1\nuid ops 4\nallow alice party in job\nallow ops status in job\n");
+    cr_expect_eq(sent_to(OPS, MSG_FETCHED), 1);
+    message(OPS, (struct msg){.type = MSG_FETCH_TAKEN,
+                              .as.fetch_taken.bytes = LIMIT_ATTACHMENT_PIECE_BYTES});
+    cr_expect_eq(sent_to(DATA(OPS), MSG_FETCHED_PIECE), 0);
+    forget();
+    fetch.as.fetch.request = 2;
+    message(OPS, fetch);
+    EXPECT("4 < done 12 errbus.not_authorised\n");
+}
+
 Test(core_rights, ends_guard_and_program_together)
 {
     struct msg msg = hello(ALICE, 0);

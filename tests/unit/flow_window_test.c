@@ -149,6 +149,26 @@ Test(flow_window, doubles_with_each_round_trip_at_first)
     cr_assert_geq(run(&model, S_NS), rates[2] / 100 * 95);
 }
 
+/* One question after the other: the bytes of an answer take three round trips or more. */
+Test(flow_window, of_questions_grows_until_answers_take_long)
+{
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        int64_t trip_ns = 200 * MS_NS;
+        uint64_t bytes = 65536;
+        int64_t took_ns = 0;
+        for (int question = 0; question < 20; question++) {
+            took_ns = trip_ns + (int64_t)(bytes * (uint64_t)S_NS / rates[i]);
+            bytes = flow_question_bytes(bytes, took_ns, trip_ns);
+        }
+        cr_expect_geq(took_ns, 4 * trip_ns, "%zu", i);
+        cr_expect_lt(took_ns, 9 * trip_ns, "%zu", i);
+    }
+    cr_expect_eq(flow_question_bytes(100, 399, 100), 200);
+    cr_expect_eq(flow_question_bytes(100, 400, 100), 100);
+    cr_expect_eq(flow_question_bytes(100, 899, 100), 100);
+    cr_expect_eq(flow_question_bytes(100, 900, 100), 50, "the link became slower");
+}
+
 Test(flow_window, is_the_floor_on_one_machine)
 {
     struct model model;

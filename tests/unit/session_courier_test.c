@@ -50,14 +50,111 @@ Test(session_courier, is_done_with_the_answer_to_what_it_asked_last_alone)
     driver_fini(&d);
 }
 
-Test(session_courier, takes_no_second_answer_while_bytes_are_under_way)
+static void say_piece(uint64_t request, uint64_t offset, uint32_t bytes)
+{
+    static uint8_t part_bytes[LIMIT_ATTACHMENT_PIECE_BYTES + 64];
+    static const char content[LIMIT_ATTACHMENT_PIECE_BYTES];
+    size_t count = 0;
+    const struct msg msg = {.type = MSG_FETCHED_PIECE,
+                            .as.fetched_piece = {.request = request,
+                                                 .offset = offset,
+                                                 .bytes = span_of(content, bytes)}};
+    cr_assert_eq(msg_encode(&msg, part_bytes, sizeof part_bytes, &count), WIRE_OK);
+    struct buffer *part = buffer_copy(span_of(part_bytes, count));
+    session_data_in(d.session, d.now_ns, SPAN_NONE, &part);
+}
+
+static void take(uint32_t bytes)
+{
+    struct span got;
+    cr_assert(session_fetch_take(d.session, &got));
+    cr_assert_eq(got.bytes, bytes);
+}
+
+/* The broker drops what it sends.  What came until then counts. */
+Test(session_courier, asks_again_where_a_second_answer_ends_the_first)
 {
     courier_up();
     uint64_t request = fetch("log");
     say_fetched(request, 100);
     cr_expect_eq(fetched(), CODE_ETIMEDOUT, "none of the 100 bytes is here");
-    say_fetched(request, 0); /* repeated */
+    say_piece(request, 0, 60);
+    driver_say(
+        &d, &(struct msg){.type = MSG_FETCHED, .as.fetched = {.request = request, .offset = 60}});
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE, "60 bytes are not taken");
+    take(60);
+    struct msg again = driver_expect(&d, MSG_FETCH);
+    cr_expect_eq(again.as.fetch.offset, 60);
+    cr_expect_eq(again.as.fetch.received, 60);
+    say_fetched(request, 0); /* it was of the first */
     cr_expect_eq(fetched(), CODE_ETIMEDOUT);
+    say_fetched(again.as.fetch.request, 0);
+    cr_expect_eq(fetched(), CODE_OK);
+    driver_fini(&d);
+}
+
+Test(session_courier, breaks_with_a_broker_whose_second_answer_does_not_fit)
+{
+    static const struct msg_fetched others[] = {
+        {.offset = 59}, {.offset = 101}, {.offset = 60, .count = 1}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        courier_up();
+        struct msg second = {.type = MSG_FETCHED, .as.fetched = others[i]};
+        second.as.fetched.request = fetch("log");
+        say_fetched(second.as.fetched.request, 100);
+        say_piece(second.as.fetched.request, 0, 60);
+        driver_say(&d, &second);
+        cr_expect_eq(session_state(d.session), SESSION_OVER);
+        driver_fini(&d);
+    }
+}
+
+/* So the broker sends more before the courier has taken all. */
+Test(session_courier, tells_what_it_took_of_what_it_fetches)
+{
+    enum { PIECE = LIMIT_ATTACHMENT_PIECE_BYTES };
+    courier_up();
+    uint64_t request = fetch("log");
+    driver_say(&d, &(struct msg){.type = MSG_FETCHED,
+                                 .as.fetched = {.request = request,
+                                                .count = 5 * PIECE,
+                                                .total = 5 * PIECE,
+                                                .state = ATTACHMENT_WHOLE}});
+    for (uint64_t i = 0; i < 4; i++)
+        say_piece(request, i * PIECE, PIECE);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
+    take(PIECE);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
+    take(PIECE);
+    cr_expect_eq(driver_expect(&d, MSG_FETCH_TAKEN).as.fetch_taken.bytes, 2 * PIECE);
+    take(PIECE);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
+    take(PIECE);
+    cr_expect_eq(driver_expect(&d, MSG_FETCH_TAKEN).as.fetch_taken.bytes, 4 * PIECE);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
+    say_piece(request, 4 * PIECE, PIECE);
+    cr_expect_eq(fetched(), CODE_ETIMEDOUT, "the last piece is not taken");
+    take(PIECE);
+    cr_expect_eq(fetched(), CODE_OK);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE, "it is whole: nobody asks again");
+    driver_fini(&d);
+}
+
+/* What was taken on one connection is not said on the next. */
+Test(session_courier, goes_on_with_the_next_connection_behind_what_came)
+{
+    courier_up();
+    uint64_t request = fetch("log");
+    say_fetched(request, 100);
+    say_piece(request, 0, 60);
+    driver_break_link(&d);
+    driver_greet_to_attach(&d, false);
+    driver_attached(&d);
+    cr_expect_eq(driver_hear(&d).type, MSG_NONE);
+    take(60);
+    struct msg again = driver_expect(&d, MSG_FETCH);
+    cr_expect_eq(again.as.fetch.offset, 60);
+    cr_expect_eq(again.as.fetch.received, 0);
     driver_fini(&d);
 }
 

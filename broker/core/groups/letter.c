@@ -232,9 +232,15 @@ static void tell_row(struct core *core, struct session *session, const struct ms
         row->error = failure_span(failure);
 }
 
-/* io puts the bytes in: where they are is all that is known here. */
-static void tell_value(struct core *core, struct session *session, const struct msg_dead *asked,
-                       const struct slot_entry *entry)
+static uint64_t piece_bytes(uint64_t left)
+{
+    return left < LIMIT_DEAD_PIECE_BYTES ? left : LIMIT_DEAD_PIECE_BYTES;
+}
+
+/* One piece, and how many bytes it has.  io puts them in: where they are is all that is
+ * known here. */
+static uint64_t tell_piece(struct core *core, struct session *session, const struct msg_dead *asked,
+                           const struct slot_entry *entry, uint64_t offset)
 {
     uint64_t begin = 0;
     struct msg_dead_value *msg =
@@ -242,27 +248,35 @@ static void tell_value(struct core *core, struct session *session, const struct 
     struct effect *effect = &core->effects->items[core->effects->count - 1];
     msg->request = asked->request;
     msg->total = value_bytes(core, entry);
-    msg->offset = asked->offset < msg->total ? asked->offset : msg->total;
-    if (msg->offset == msg->total)
-        return;
+    msg->offset = offset;
+    if (offset == msg->total)
+        return 0;
     if (entry->state == SLOT_VALUE) {
         effect->payload = entry->ref;
         effect->offset = entry->place.offset;
         effect->skip = entry->place.skip;
-        effect->count = (uint32_t)msg->offset;
-        return;
+        effect->count = (uint32_t)offset;
+        return piece_bytes(msg->total - offset);
     }
     const struct chunks *chunks = pool_find(&core->chunk_sets, entry->ref);
-    for (uint32_t i = 0; i < chunks->count; i++) {
-        const struct chunk *chunk = &chunks->items[i];
-        if (msg->offset < begin + chunk->bytes) {
-            effect->payload = chunk->payload;
-            effect->offset = chunk->offset;
-            effect->count = (uint32_t)(msg->offset - begin);
-            return;
-        }
+    const struct chunk *chunk = chunks->items;
+    for (; offset >= begin + chunk->bytes; chunk++)
         begin += chunk->bytes;
-    }
+    effect->payload = chunk->payload;
+    effect->offset = chunk->offset;
+    effect->count = (uint32_t)(offset - begin);
+    return piece_bytes(begin + chunk->bytes - offset);
+}
+
+static void tell_value(struct core *core, struct session *session, const struct msg_dead *asked,
+                       const struct slot_entry *entry)
+{
+    uint64_t total = value_bytes(core, entry);
+    uint64_t first = asked->offset < total ? asked->offset : total;
+    uint64_t offset = first;
+    do
+        offset += tell_piece(core, session, asked, entry, offset);
+    while (offset < total && offset - first < asked->window_bytes);
 }
 
 static void list_letters(struct core *core, struct session *session, const struct msg_dead *asked,

@@ -7,6 +7,7 @@
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/access_news.h"
 #include "broker/core/record/account.h"
+#include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
@@ -65,13 +66,16 @@ static bool observer_may_go_on(const struct core *core, const struct session *se
            (!is_tapping || access_may(core->access, session->principal, ACCESS_TAP, job) != 0);
 }
 
-/* Who waits for a verdict asks again on another connection, and is judged anew. */
+/* Who waits for a verdict asks again on another connection, and is judged anew.  A courier asks
+ * again for the rest of what it fetches. */
 static void look_at_observer(struct core *core, struct session *session)
 {
     if (!observer_may_go_on(core, session))
         session_dismiss(core, session, CODE_EDENIED, NULL);
     else if (list_is_linked(&session->verdict_link))
         session_drop(core, session);
+    else
+        courier_ask_again(core, session);
 }
 
 /* The number that the principal has in the new table. */

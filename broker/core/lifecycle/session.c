@@ -76,12 +76,12 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->awaits);
     list_init(&session->awaits_ready);
     list_init(&session->pump_link);
-    list_init(&session->turn_link);
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);
     accept_init(session);
     flow_window_init(&session->await_flow, &core->reader_windows, DEFAULT_SUB_WINDOW_BYTES,
                      LIMIT_SUB_WINDOW_BYTES);
+    courier_windows_init(core, session);
     list_init(&session->tap_link);
     list_init(&session->verdict_link);
     list_init(&session->notices);
@@ -166,6 +166,7 @@ void session_drop(struct core *core, struct session *session)
         sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
     flow_window_fini(&session->await_flow);
+    courier_windows_fini(session);
     span_drop(core, &session->where);
     span_drop(core, &session->host);
     span_drop(core, &session->job_name);

@@ -28,6 +28,7 @@ struct attachment {
     enum attachment_state state; /* COMING, WHOLE, FULL, DROPPED; see attach_state() */
     struct account *account;     /* a reference: of the party that its error is of */
     struct session *courier;     /* who brings it, or NULL */
+    struct list fetchers;        /* sessions that fetch it */
     int64_t left_ns;             /* since when nobody brings it; core_clock() */
     struct list link;            /* in job->attachments */
 };

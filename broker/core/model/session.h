@@ -106,6 +106,17 @@ struct notice {
     bool is_said;          /* on the connection of today; by a guard's connection it is not */
 };
 
+/* What a courier fetches: record/courier.c. */
+struct fetching {
+    struct attachment *attachment; /* or NULL */
+    struct list link;              /* in its fetchers */
+    uint64_t request;
+    uint64_t next, end;      /* what is still to be sent of it */
+    uint64_t room_bytes;     /* FETCH.window_bytes */
+    uint64_t taken;          /* of the bytes that were sent on this data connection */
+    struct flow_window flow; /* of these bytes */
+};
+
 struct session {
     uint32_t id;
     uint64_t token;
@@ -164,6 +175,9 @@ struct session {
     struct list turn_link; /* in core->turns or turn_waiters */
     int64_t turn_ns;       /* when its turn began */
     bool has_turn;
+    uint64_t brought_bytes;        /* of pieces on this data connection */
+    struct flow_window bring_flow; /* of these bytes */
+    struct fetching fetching;
     struct id_map await_ids; /* want -> id in core->awaits */
     uint64_t data_sent;      /* bytes of frames on this data connection */
     uint64_t data_said;      /* the first so many wait for no journal */

@@ -79,6 +79,7 @@ enum attachment_state attach_state(const struct core *core, const struct attachm
 
 static void release_pieces(struct core *core, struct job *job, struct attachment *attachment)
 {
+    courier_cut(core, attachment);
     for (uint32_t i = 0; i < attachment->count; i++)
         effects_release(core->effects, attachment->pieces[i].payload, 1);
     memory_give(core->memory, attachment->pieces, attachment->room * sizeof *attachment->pieces);
@@ -142,6 +143,7 @@ struct attachment *attach_announce(struct core *core, struct job *job, struct sp
     attachment->promised = promised;
     attachment->state = ATTACHMENT_COMING;
     attachment->left_ns = core_clock(core);
+    list_init(&attachment->fetchers);
     list_push(&job->attachments, &attachment->link);
     job->attachment_count += 1;
     note_attachment_announced(core, job, attachment);

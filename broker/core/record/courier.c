@@ -7,7 +7,12 @@
  * So at most LIMIT_BRINGERS windows lie between the broker and the values that come.  A courier
  * that does not use its window loses its turn after a second.
  *
- * Fetched bytes go out in windows, too.  The client asks for the next window when it has one.
+ * Over a link the window follows the link (flow_window.h).  What is granted counts as sent, and the
+ * pieces that came have arrived.  While no courier waits for a turn, credit is granted again as
+ * pieces come.  So the link is not idle for a round trip between two windows.
+ *
+ * A fetched attachment goes out as fast as the courier takes it: at most a window is under way.
+ * The window follows the link, too.
  *
  * Which courier brings what is no fact.  After a restart couriers come again, and go on behind the
  * pieces that are kept. */
@@ -18,6 +23,7 @@
 #include "broker/core/record/text.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/pattern.h"
 #include "libbus/wire/disclosure.h"
 #include "libbus/wire/sealed.h"
@@ -26,6 +32,14 @@
 
 /* A turn is worth so much: time enough for a window over any link that is of use. */
 #define TURN_NS (1000 * MS_NS)
+/* Credit is granted again when such a part of a window is used. */
+enum { BRING_STEPS = 4 };
+
+static void fetch_no_more(struct session *session)
+{
+    session->fetching.attachment = NULL;
+    list_remove(&session->fetching.link);
+}
 
 /* ---- credit ---------------------------------------------------------------------------------- */
 
@@ -41,6 +55,28 @@ static void tell_brought(struct core *core, const struct session *session, enum 
     msg->limit_bytes = session->brings_limit;
 }
 
+void courier_windows_init(struct core *core, struct session *session)
+{
+    list_init(&session->turn_link);
+    list_init(&session->fetching.link);
+    flow_window_init(&session->bring_flow, &core->topic_windows, DEFAULT_BRING_WINDOW_BYTES,
+                     LIMIT_BRING_WINDOW_BYTES);
+    flow_window_init(&session->fetching.flow, &core->reader_windows, DEFAULT_FETCH_WINDOW_BYTES,
+                     LIMIT_FETCH_WINDOW_BYTES);
+}
+
+void courier_windows_fini(struct session *session)
+{
+    flow_window_fini(&session->bring_flow);
+    flow_window_fini(&session->fetching.flow);
+}
+
+void courier_windows_learn(struct session *session, int64_t trip_ns)
+{
+    flow_window_learn(&session->bring_flow, trip_ns);
+    flow_window_learn(&session->fetching.flow, trip_ns);
+}
+
 static void end_turn(struct core *core, struct session *session)
 {
     if (session->has_turn)
@@ -49,18 +85,33 @@ static void end_turn(struct core *core, struct session *session)
     list_remove(&session->turn_link);
 }
 
+/* Its turn begins, now: it gets a whole window, and is the last of those that have a turn. */
+static void grant_window(struct core *core, struct session *session)
+{
+    struct attachment *attachment = session->brings;
+    uint64_t unused =
+        session->brings_limit > attachment->bytes ? session->brings_limit - attachment->bytes : 0;
+    uint64_t window = flow_window_bytes(&session->bring_flow);
+    list_remove(&session->turn_link);
+    list_push(&core->turns, &session->turn_link);
+    session->turn_ns = core_clock(core);
+    if (window > unused) {
+        flow_window_stopped(&session->bring_flow, true); /* it always has more to send */
+        flow_window_sent(&session->bring_flow, session->brought_bytes + unused,
+                         session->brought_bytes + window, core_clock(core));
+        session->brings_limit = attachment->bytes + window;
+    }
+    tell_brought(core, session, CODE_OK, attachment, ATTACHMENT_COMING);
+}
+
 /* Gives windows to those who wait, as long as there are turns. */
 static void deal_turns(struct core *core)
 {
     while (core->turn_count < LIMIT_BRINGERS && !list_is_empty(&core->turn_waiters)) {
         struct session *session = LIST_OWNER(core->turn_waiters.next, struct session, turn_link);
-        list_remove(&session->turn_link);
-        list_push(&core->turns, &session->turn_link);
         core->turn_count += 1;
         session->has_turn = true;
-        session->turn_ns = core_clock(core);
-        session->brings_limit = session->brings->bytes + LIMIT_BRING_WINDOW_BYTES;
-        tell_brought(core, session, CODE_OK, session->brings, ATTACHMENT_COMING);
+        grant_window(core, session);
     }
     if (list_is_empty(&core->turn_waiters))
         timers_clear(&core->timers, &core->turn_timer);
@@ -82,6 +133,7 @@ static void stop_bringing(struct core *core, struct session *session)
     struct attachment *attachment = session->brings;
     if (attachment == NULL)
         return;
+    flow_window_break(&session->bring_flow);
     attachment->courier = NULL;
     attachment->left_ns = core_clock(core);
     session->brings = NULL;
@@ -89,12 +141,19 @@ static void stop_bringing(struct core *core, struct session *session)
     end_turn(core, session);
 }
 
-void courier_gone(struct core *core, struct session *session)
+/* One attachment at a time. */
+static void bring_no_more(struct core *core, struct session *session)
 {
     bool had_turn = session->has_turn;
     stop_bringing(core, session);
     if (had_turn)
         deal_turns(core);
+}
+
+void courier_gone(struct core *core, struct session *session)
+{
+    bring_no_more(core, session);
+    fetch_no_more(session);
 }
 
 void courier_lose(struct core *core, struct attachment *attachment, enum attachment_state state)
@@ -159,13 +218,13 @@ static struct attachment *accept_bringing(struct core *core, struct session *ses
 const char *courier_bring(struct core *core, struct session *session, const struct msg_bring *msg)
 {
     struct job *job = find_job(core, msg->job);
-    courier_gone(core, session); /* one at a time */
+    bring_no_more(core, session);
     session->brings_request = msg->request;
     struct attachment *attachment = accept_bringing(core, session, job, msg);
     if (attachment == NULL)
         return NULL;
     if (attachment->courier != NULL) /* of an older connection, or another process */
-        courier_gone(core, attachment->courier);
+        bring_no_more(core, attachment->courier);
     attachment->courier = session;
     session->brings = attachment;
     session->brings_job = job;
@@ -188,6 +247,15 @@ static const char *piece_complaint(const struct session *session, const struct m
     return NULL;
 }
 
+/* Over a link credit comes back as it is used, but while others wait each has a window alone. */
+static bool may_grant_more(const struct core *core, const struct session *session)
+{
+    uint64_t window = flow_window_bytes(&session->bring_flow);
+    uint64_t unused = session->brings_limit - session->brings->bytes;
+    return session->bring_flow.is_far && session->has_turn && list_is_empty(&core->turn_waiters) &&
+           unused + window / BRING_STEPS <= window;
+}
+
 const char *courier_piece(struct core *core, struct session *session, const struct msg_piece *msg,
                           payload_id payload)
 {
@@ -200,6 +268,9 @@ const char *courier_piece(struct core *core, struct session *session, const stru
         return complaint;
     const struct attach_piece piece = {
         .payload = payload, .bytes = (uint32_t)msg->bytes.bytes, .is_last = msg->is_last != 0};
+    session->brought_bytes += piece.bytes;
+    flow_window_piece(&session->bring_flow, piece.bytes);
+    flow_window_arrived(&session->bring_flow, session->brought_bytes, core_clock(core));
     if (!attach_make_room(core, job, attachment, piece.bytes) ||
         !attach_add(core, job, attachment, &piece)) {
         attach_end(core, job, attachment, ATTACHMENT_FULL);
@@ -211,47 +282,108 @@ const char *courier_piece(struct core *core, struct session *session, const stru
         end_turn(core, session);
         list_push(&core->turn_waiters, &session->turn_link);
         deal_turns(core);
+    } else if (may_grant_more(core, session)) {
+        grant_window(core, session);
     }
     return NULL;
 }
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-/* So many bytes from offset on, on the data channel; io puts them in. */
-static void send_pieces(struct core *core, struct session *session, uint64_t request,
-                        const struct attachment *attachment, uint64_t offset, uint64_t count)
-{
-    uint64_t begin = 0;
-    session->data_sent += count;
-    for (uint32_t i = 0; i < attachment->count && count > 0; i++) {
-        const struct piece *piece = &attachment->pieces[i];
-        uint64_t end = begin + piece->bytes;
-        if (offset < end) {
-            uint64_t bytes = end - offset < count ? end - offset : count;
-            struct msg *msg = effects_msg(core->effects, session->data, MSG_FETCHED_PIECE);
-            struct effect *effect = &core->effects->items[core->effects->count - 1];
-            msg->as.fetched_piece.request = request;
-            msg->as.fetched_piece.offset = offset;
-            effect->payload = piece->payload;
-            effect->offset = (uint32_t)(offset - begin);
-            effect->bytes = (uint32_t)bytes;
-            offset += bytes;
-            count -= bytes;
-        }
-        begin = end;
-    }
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t less_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
+/* All pieces but the last have LIMIT_ATTACHMENT_PIECE_BYTES.  Sends the rest of one on the data
+ * channel; io puts its bytes in. */
+static void send_piece(struct core *core, struct session *session)
+{
+    struct fetching *fetching = &session->fetching;
+    uint64_t skipped = fetching->next % LIMIT_ATTACHMENT_PIECE_BYTES;
+    uint64_t bytes =
+        less_of(LIMIT_ATTACHMENT_PIECE_BYTES - skipped, fetching->end - fetching->next);
+    struct msg *msg = effects_msg(core->effects, session->data, MSG_FETCHED_PIECE);
+    struct effect *effect = &core->effects->items[core->effects->count - 1];
+    msg->as.fetched_piece.request = fetching->request;
+    msg->as.fetched_piece.offset = fetching->next;
+    effect->payload =
+        fetching->attachment->pieces[fetching->next / LIMIT_ATTACHMENT_PIECE_BYTES].payload;
+    effect->offset = (uint32_t)skipped;
+    effect->bytes = (uint32_t)bytes;
+    flow_window_piece(&fetching->flow, bytes);
+    flow_window_sent(&fetching->flow, session->data_sent, session->data_sent + bytes,
+                     core_clock(core));
+    fetching->next += bytes;
+    session->data_sent += bytes;
+}
+
+static void send_window(struct core *core, struct session *session)
+{
+    struct fetching *fetching = &session->fetching;
+    uint64_t window = less_of(flow_window_bytes(&fetching->flow), fetching->room_bytes);
+    while (fetching->next < fetching->end && session->data_sent - fetching->taken < window)
+        send_piece(core, session);
+    flow_window_stopped(&fetching->flow, fetching->next < fetching->end);
+    if (fetching->next == fetching->end)
+        fetch_no_more(session);
+}
+
+/* A courier that fetches says FETCHED once, and again if the attachment ends before. */
+static void tell_fetched(struct core *core, const struct session *session,
+                         const struct attachment *attachment)
+{
+    struct msg_fetched *fetched =
+        &effects_msg(core->effects, session->control, MSG_FETCHED)->as.fetched;
+    fetched->request = session->fetching.request;
+    fetched->total = attachment->bytes;
+    fetched->offset = session->fetching.next;
+    fetched->count = session->fetching.end - session->fetching.next;
+    fetched->state = attach_state(core, attachment);
+    fetched->promised = attachment->promised;
+    fetched->arrived = attachment->arrived;
+}
+
+static void count_taken(struct core *core, struct session *session, uint64_t bytes)
+{
+    session->fetching.taken = bytes;
+    flow_window_arrived(&session->fetching.flow, bytes, core_clock(core));
+}
+
+const char *courier_taken(struct core *core, struct session *session, uint64_t bytes)
+{
+    if (bytes > session->data_sent || bytes < session->fetching.taken)
+        return "more of an attachment was taken than was sent";
+    count_taken(core, session, bytes);
+    if (session->fetching.attachment != NULL)
+        send_window(core, session);
+    return NULL;
+}
+
+void courier_ask_again(struct core *core, struct session *session)
+{
+    const struct attachment *attachment = session->fetching.attachment;
+    if (attachment == NULL)
+        return;
+    session->fetching.end = session->fetching.next;
+    if (session->control != 0)
+        tell_fetched(core, session, attachment);
+    fetch_no_more(session);
+}
+
+void courier_cut(struct core *core, struct attachment *attachment)
+{
+    LIST_EACH(link, &attachment->fetchers)
+        courier_ask_again(core, LIST_OWNER(link, struct session, fetching.link));
+}
+
 void courier_fetch(struct core *core, struct session *session, const struct msg_fetch *msg)
 {
+    struct fetching *fetching = &session->fetching;
     const struct job *job = find_job(core, msg->job);
-    const struct attachment *attachment =
+    struct attachment *attachment =
         job != NULL ? attach_find(core, job, msg->error, msg->name) : NULL;
+    fetch_no_more(session); /* one attachment at a time */
     if (attachment == NULL) {
         effects_job_done(core->effects, session->control, msg->request, CODE_EINVAL,
                          job != NULL ? ERROR_TYPE_NOT_KEPT : ERROR_TYPE_NO_JOB,
@@ -260,20 +392,16 @@ void courier_fetch(struct core *core, struct session *session, const struct msg_
                              : text_say(&core->why_held, "there is no job ", msg->job));
         return;
     }
-    uint64_t offset = least(msg->offset, attachment->bytes);
-    uint64_t under_way = session->data_sent - least(msg->received, session->data_sent);
-    uint64_t credit = LIMIT_FETCH_WINDOW_BYTES - least(under_way, LIMIT_FETCH_WINDOW_BYTES);
-    uint64_t count = least(attachment->bytes - offset, least(msg->window_bytes, credit));
-    struct msg_fetched *fetched =
-        &effects_msg(core->effects, session->control, MSG_FETCHED)->as.fetched;
-    fetched->request = msg->request;
-    fetched->total = attachment->bytes;
-    fetched->offset = offset;
-    fetched->count = count;
-    fetched->state = attach_state(core, attachment);
-    fetched->promised = attachment->promised;
-    fetched->arrived = attachment->arrived;
-    send_pieces(core, session, msg->request, attachment, offset, count);
+    fetching->request = msg->request;
+    fetching->next = less_of(msg->offset, attachment->bytes);
+    fetching->end = attachment->bytes;
+    fetching->room_bytes = msg->window_bytes;
+    fetching->attachment = attachment;
+    list_push(&attachment->fetchers, &fetching->link);
+    tell_fetched(core, session, attachment);
+    if (msg->received <= session->data_sent && msg->received > fetching->taken)
+        count_taken(core, session, msg->received);
+    send_window(core, session);
 }
 
 void courier_list(struct core *core, struct session *session, const struct msg_attachments *msg)

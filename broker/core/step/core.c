@@ -357,6 +357,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_TASK: return parked_take(core, session, PARKED_TASK, msg);
     case TO_BROKER_DEAD: letter_message(core, session, &msg->as.dead); break;
     case TO_BROKER_FETCH: courier_fetch(core, session, &msg->as.fetch); break;
+    case TO_BROKER_FETCH_TAKEN: return courier_taken(core, session, msg->as.fetch_taken.bytes);
     case TO_BROKER_BRING: return courier_bring(core, session, &msg->as.bring);
     case TO_BROKER_PIECE: return courier_piece(core, session, &msg->as.piece, core->payload);
     case TO_BROKER_WAITING: why_said(core, session, &msg->as.waiting); break;
