@@ -255,6 +255,7 @@ struct session {
     int64_t inflow_stall_ns; /* after so long the data channel is taken for dead */
     uint64_t data_received;  /* bytes of frames on this data connection */
     uint64_t data_announced; /* as the broker says, the newest ECHO */
+    int64_t echo_broker_ns;  /* of the newest ECHO on this connection; 0: none came */
     int64_t beat_ns;         /* when the next BEAT is due */
     int64_t hello_ns;        /* when HELLO was sent */
     int64_t held_name_ns;    /* until then, an earlier session of ours may have the name */

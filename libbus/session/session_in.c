@@ -51,6 +51,7 @@ static void measure_trip(struct session *session, int64_t ns)
 static void echo_in(struct session *session, const struct msg_echo *echo)
 {
     clock_offset_sample(&session->clock, echo->sent_ns, echo->broker_ns, session->now_ns);
+    session->echo_broker_ns = echo->broker_ns;
     measure_trip(session, session->now_ns - echo->sent_ns);
     if (!session_is_behind(session))
         session->inflow_ns = session->now_ns;

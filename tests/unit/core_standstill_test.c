@@ -88,6 +88,28 @@ static void expect_grace(void)
     EXPECT(LOST);
 }
 
+/* She has heard the broker after its standstill, so she is here. */
+Test(core_standstill, gives_no_window_to_who_heard_the_broker_since)
+{
+    for (int64_t ago_ns = 0; ago_ns <= 1; ago_ns++) {
+        begin();
+        stand_ms(60000);
+        tick();
+        int64_t back_ns = now_ns;
+        pass_ms(10);
+        message(1, (struct msg){.type = MSG_BEAT, .as.beat.broker_ns = back_ns - ago_ns});
+        forget();
+        closed(1);
+        forget();
+        wait_ms(GRACE_MS - 1);
+        EXPECT("");
+        wait_ms(1);
+        EXPECT(ago_ns == 0 ? LOST : "");
+        fini();
+        init();
+    }
+}
+
 /* What she said is read, that she closed is seen first, or a timer: whatever comes first. */
 Test(core_standstill, gives_who_has_closed_meanwhile_the_resume_window)
 {

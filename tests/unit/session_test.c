@@ -184,6 +184,23 @@ Test(session, beats_every_heartbeat)
     driver_fini(&d);
 }
 
+/* The broker knows so who heard it since its last standstill. */
+Test(session, says_which_echo_it_heard_on_this_connection)
+{
+    driver_up(&d);
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.broker_ns, 0);
+    driver_say(&d,
+               &(struct msg){.type = MSG_ECHO, .as.echo = {.sent_ns = d.now_ns, .broker_ns = 77}});
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.broker_ns, 77);
+    driver_break_link(&d);
+    driver_greet(&d, true);
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.broker_ns, 0, "another one");
+    driver_fini(&d);
+}
+
 /* Whether the answer makes it send another BEAT at once, and the trip that this one tells. */
 static bool answer_late(int64_t ms, uint64_t *trip_ns)
 {

@@ -111,9 +111,21 @@ static void know_trip(struct session *session, int64_t trip_ns)
         flow_window_learn(&LIST_OWNER(link, struct sub, session_link)->flow, trip_ns);
 }
 
+/* A client that heard this broker after its standstill is here, on this connection.  It needs no
+ * time to come back.  Any other message may have been on its way since before. */
+static void end_window(const struct core *core, struct session *session,
+                       const struct msg_beat *beat)
+{
+    if (beat->broker_ns < core->back_ns)
+        return;
+    session->returned_ns = INT64_MIN;
+    session->unheard_returns = 0;
+}
+
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
 {
     know_trip(session, (int64_t)beat->trip_ns);
+    end_window(core, session, beat);
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);
     msg->as.echo.sent_ns = beat->sent_ns;
     msg->as.echo.broker_ns = core->now_ns;
@@ -278,6 +290,7 @@ void session_resume(struct core *core, struct session *session)
 void session_returned_all(struct core *core, int64_t gap_ns)
 {
     struct session *session = NULL;
+    core->back_ns = core->now_ns;
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL) {
         if (session->heard_ns > session->returned_ns)
             session->unheard_returns = 0;

@@ -43,6 +43,7 @@ struct core {
     payload_id payload;      /* beside the message of this step; 0: none */
     int64_t away_ns;         /* time in which the broker itself did not run */
     int64_t excused_ns;      /* core_clock(): before it no standstill is excused */
+    int64_t back_ns;         /* now_ns of the end of the last standstill */
     struct core_moment seen; /* the newest moment in facts */
     int64_t start_ns;
     struct pool jobs, parties, sessions, topics, open_slots, slot_terms, chunk_sets, subs, routes,
