@@ -321,6 +321,19 @@ static int check_config(struct config *config)
     return EXIT_OWN_FAILURE;
 }
 
+/* Touches no port, and changes nothing in the journal. */
+static int back_up(struct config *config, const char *to)
+{
+    enum durability durability = DURABILITY_MEMORY;
+    if (!choose_durability(config, &durability) || !choose_journal(config))
+        return EXIT_USAGE;
+    if (strcmp(config->journal, "none") != 0)
+        return tools_back_up(config->journal, to);
+    log_line(LOG_ERROR, "--backup: the options say that there is no journal: name it with "
+                        "--journal DIR");
+    return EXIT_USAGE;
+}
+
 /* config NULL: it is not known yet. */
 static void choose_log(const struct config *config)
 {
@@ -340,6 +353,7 @@ int main(int argc, char **argv)
     hold_streams();
     if (tools_run(argc, argv, &status))
         return status;
+    const char *backup = tools_take_backup(&argc, &argv);
     config_init(&config);
     choose_log(NULL);
     switch (config_read_args(&config, argc, argv, complaint)) {
@@ -350,6 +364,8 @@ int main(int argc, char **argv)
     case CONFIG_WRONG: log_line(LOG_ERROR, "%s", complaint); return EXIT_USAGE;
     }
     choose_log(&config);
+    if (backup != NULL)
+        return back_up(&config, backup);
     enum durability durability = DURABILITY_MEMORY;
     if (!choose_durability(&config, &durability) || !choose_access(&config))
         return EXIT_USAGE;

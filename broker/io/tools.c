@@ -5,8 +5,10 @@
 #include "broker/journal/journal.h"
 #include "broker/journal/tool.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum tool { TOOL_CHECK, TOOL_REPAIR, TOOL_EXPORT, TOOL_COUNT };
 static const struct {
@@ -75,6 +77,38 @@ bool tools_run(int argc, char **argv, int *out_status)
     return true;
 }
 
+const char *tools_take_backup(int *argc, char ***argv)
+{
+    if (*argc < 3 || strcmp((*argv)[1], "--backup") != 0)
+        return NULL;
+    const char *to = (*argv)[2];
+    (*argv)[2] = (*argv)[0];
+    *argc -= 2;
+    *argv += 2;
+    return to;
+}
+
+int tools_back_up(const char *journal, const char *to)
+{
+    struct backup_done done;
+    struct tm parts;
+    char date[32] = "";
+    char why[JOURNAL_COMPLAINT_BYTES] = "";
+    if (journal_backup(journal, to, &done, why) != JOURNAL_OK) {
+        fprintf(stderr, "errbusd: no backup was made: %s\n", why);
+        return 1;
+    }
+    if (gmtime_r(&done.as_of.tv_sec, &parts) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts);
+    printf("backed up '%s' in '%s': %" PRIu64 " records in %" PRIu64 " files; whatever was "
+           "acknowledged before %s.%06ldZ is among them\n",
+           journal, to, done.records, done.segments, date, done.as_of.tv_nsec / 1000);
+    if (fflush(stdout) == 0)
+        return 0;
+    fprintf(stderr, "errbusd: cannot write to standard output\n");
+    return 1;
+}
+
 void tools_print_options(void)
 {
     for (int tool = 0; tool < TOOL_COUNT; tool++) {
@@ -82,4 +116,7 @@ void tools_print_options(void)
         snprintf(option, sizeof option, "%s DIR", tools[tool].name);
         printf("  %-34s %s\n", option, tools[tool].what);
     }
+    printf("\nCopy a journal, also while a broker writes it (options may follow that name it):\n"
+           "  %-34s %s\n",
+           "--backup DIR", "copy the journal to a new directory, and end");
 }

@@ -193,6 +193,20 @@ enum journal_err journal_repair(const char *where, void (*report)(void *arg, con
     return err == JOURNAL_OK ? tool_repair(&disk, report, arg) : err;
 }
 
+enum journal_err journal_backup(const char *from, const char *to, struct backup_done *out_done,
+                                char *complaint)
+{
+    struct disk *source = NULL;
+    struct disk *target = NULL;
+    int result = disk_open(from, false, &source, complaint);
+    if (result == 0)
+        result = disk_open(to, true, &target, complaint);
+    if (result == 0)
+        return backup_take(&source, &target, out_done, complaint);
+    disk_close(&source);
+    return journal_err_of(result);
+}
+
 enum journal_err journal_export(const char *where, FILE *out,
                                 void (*report)(void *arg, const char *line), void *arg)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* tool.h -- looks at a journal that no broker has open, mends it, and writes out what it holds:
- * errbusd --check, --repair, --export.
+ * errbusd --check, --repair, --export; and errbusd --backup.
  *
- * Each takes the journal's lock, so that no broker changes it meanwhile, and reports in sentences,
- * one at a time, without a newline. */
+ * Each but the backup takes the journal's lock, so that no broker changes it meanwhile, and reports
+ * in sentences, one at a time, without a newline. */
 #ifndef JOURNAL_TOOL_H
 #define JOURNAL_TOOL_H
 
+#include "broker/journal/backup.h"
 #include "broker/journal/disk.h"
 #include "broker/journal/journal.h"
 
@@ -25,6 +26,11 @@ enum journal_err journal_repair(const char *where, void (*report)(void *arg, con
  * wrong.  JOURNAL_DAMAGED: all that can be read was written, and not all can be. */
 enum journal_err journal_export(const char *where, FILE *out,
                                 void (*report)(void *arg, const char *line), void *arg);
+
+/* Copies a journal that a broker may be writing; it takes no lock of it (backup.h).  to: a
+ * directory that is empty or not there.  complaint has JOURNAL_COMPLAINT_BYTES. */
+enum journal_err journal_backup(const char *from, const char *to, struct backup_done *out_done,
+                                char *complaint);
 
 /* The same on any disk, which they take over. */
 enum journal_err tool_check(struct disk **disk, void (*report)(void *arg, const char *line),
