@@ -24,6 +24,8 @@
  * build.  Whether this libzmq knows it is read back. */
 #define ENFORCE_DOMAIN 93
 
+#define NS_PER_S UINT64_C(1000000000)
+
 enum {
     PARTS_MAX = 12, /* of a request; ZAP has 8, and a part for each credential */
     ANSWERS_AT_ONCE = 64,
@@ -45,6 +47,12 @@ enum {
 static const char zap_address[] = "inproc://zeromq.zap.01";
 static const char domain_keys[] = "errbus-keys"; /* of sockets that ask for a key */
 static const char domain_uids[] = "errbus-uids"; /* ... that know the uid of their peer */
+
+static int64_t now_s(void)
+{
+    struct timespec now;
+    return clock_gettime(CLOCK_REALTIME, &now) == 0 ? (int64_t)now.tv_sec : INT64_MAX;
+}
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -147,6 +155,7 @@ static void make_utf8(char *text)
         if ((unsigned char)*text >= 0x80)
             *text = '?';
 }
+    authentication->read_s = now_s();
 
 struct access *authentication_reload(struct authentication *authentication,
                                      char complaint[AUTHENTICATION_COMPLAINT_BYTES])
@@ -172,14 +181,25 @@ struct access *authentication_reload(struct authentication *authentication,
 void authentication_stop(struct authentication *authentication)
 {
     if (authentication->socket != NULL)
+        authentication->is_outdated = true;
         zmq_close(authentication->socket);
     authentication->socket = NULL;
 }
 
 void authentication_fini(struct authentication *authentication)
+    authentication->is_outdated = false;
+    authentication->read_s = now_s();
 {
     access_free(&authentication->access);
     key_pair_forget(&authentication->key);
+void authentication_tell(const struct authentication *authentication, struct metric_figures *out)
+{
+    if (authentication->socket == NULL)
+        return;
+    out->samples[SAMPLE_ACCESS_VALID] = !authentication->is_outdated;
+    out->samples[SAMPLE_ACCESS_RELOAD] = (uint64_t)authentication->read_s * NS_PER_S;
+}
+
 }
 
 static bool set_number(void *socket, int option, int value)
@@ -259,12 +279,6 @@ static bool read_uid(struct span address, uint32_t *out_uid)
         return false;
     *out_uid = uid;
     return true;
-}
-
-static int64_t now_s(void)
-{
-    struct timespec now;
-    return clock_gettime(CLOCK_REALTIME, &now) == 0 ? (int64_t)now.tv_sec : INT64_MAX;
 }
 
 /* The User-Id of whoever asks, as text; false: nobody that the access file knows. */

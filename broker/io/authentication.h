@@ -17,6 +17,7 @@
 #include "libbus/base/access.h"
 #include "libbus/io/key_file.h"
 
+#include "libbus/wire/metric.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ struct authentication {
     int64_t ends_told_s;                    /* keys that end up to then were told */
 };
 
+    int64_t read_s;   /* when the table in force was read, on the wall clock */
+    bool is_outdated; /* the file could not be read since then */
 /* Reads the access file, and the key, which is made if there is none; binds the address.
  * access_path empty: there is no access file.  false: complaint says why. */
 bool authentication_open(struct authentication *authentication, void *context,
@@ -84,6 +87,8 @@ bool authentication_has_ended(const struct authentication *authentication, int64
 struct identity authentication_identify(const struct authentication *authentication,
                                         const char *user_id);
 /* Who that is, in the table in force; 0: nobody. */
+/* The access file, for METRICS. */
+void authentication_tell(const struct authentication *authentication, struct metric_figures *out);
 uint32_t authentication_find(const struct authentication *authentication,
                              const struct identity *identity);
 /* Both: whose connection a part came from, by its User-Id (NULL: it has none): a principal of the

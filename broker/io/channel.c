@@ -47,6 +47,12 @@ static bool set_options(const struct channel *channel)
            channel_set_number(socket, ZMQ_LINGER, LINGER_MS);
 }
 
+/* What the loop wants to know of connections; see drain_monitor() and figures.c. */
+#define MONITORED                                                                                  \
+    (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_DISCONNECTED |                       \
+     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |                        \
+     ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+
 bool channel_open(struct channel *channel, void *context, enum lane lane)
 {
     static const char *const monitor_names[] = {"inproc://monitor-control",
@@ -55,9 +61,7 @@ bool channel_open(struct channel *channel, void *context, enum lane lane)
     channel->socket = zmq_socket(context, ZMQ_ROUTER);
     channel->monitor = zmq_socket(context, ZMQ_PAIR);
     if (channel->socket == NULL || channel->monitor == NULL || !set_options(channel) ||
-        zmq_socket_monitor(channel->socket, monitor_names[lane],
-                           ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_DISCONNECTED) !=
-            0 ||
+        zmq_socket_monitor(channel->socket, monitor_names[lane], MONITORED) != 0 ||
         !channel_set_number(channel->monitor, ZMQ_LINGER, 0) ||
         !channel_set_number(channel->monitor, ZMQ_RCVHWM, 0) ||
         zmq_connect(channel->monitor, monitor_names[lane]) != 0)

@@ -220,6 +220,7 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     while (monitor_read(loop->channels[lane].monitor, &event)) {
         if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
+        figures_see_event(&loop->figures, event.type);
             welcome_or_refuse(loop, lane, event.value);
             if (lane == LANE_DATA)
                 monitor_give_room(event.value);
@@ -747,12 +748,13 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     }
     carry_out(loop);
     return true;
+    authentication_tell(&loop->authentication, out);
 }
 
 static void tell_figures(void *arg, struct metric_figures *out)
 {
     struct loop *loop = arg;
-    figures_tell(&loop->figures, out);
+    figures_tell(&loop->figures, loop->new_connections.open, out);
     out->samples[SAMPLE_CONNECTIONS_CONTROL] = loop->peers.lanes[LANE_CONTROL].count;
     out->samples[SAMPLE_CONNECTIONS_DATA] = loop->peers.lanes[LANE_DATA].count;
     out->samples[SAMPLE_NEW_CONNECTIONS] = loop->new_connections.waiting;
@@ -786,7 +788,7 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     }
     loop->who = (struct who){.peers = &loop->peers, .authentication = &loop->authentication};
     core_port_use_peers(loop->port, &(struct core_port_peers){who_describe, &loop->who});
-    loop->figures.start_wall_ns = now.wall_ns;
+    figures_begin(&loop->figures, now.wall_ns);
     core_port_use_figures(loop->port, &(struct core_port_figures){tell_figures, loop});
     return true;
 }

@@ -4,6 +4,8 @@
 #include "libbus/base/pool.h"
 #include "tests/unit/core_driver.h"
 
+#include <inttypes.h>
+
 TestSuite(core_metrics, .init = init, .fini = fini);
 
 enum { OBSERVER = 9, ROWS_MAX = 16384, ROW_KEY_BYTES = 128, ROW_COST = 8 };
@@ -67,7 +69,8 @@ static uint64_t value_of(const char *key)
     return value;
 }
 
-#define EXPECT_ROW(key, number) cr_expect_eq(value_of(key), (number), "%s", key)
+#define EXPECT_ROW(key, number)                                                                    \
+    cr_expect_eq(value_of(key), (number), "%s: %" PRIu64, key, value_of(key))
 
 Test(core_metrics, counts_what_became_of_slots)
 {
@@ -133,6 +136,103 @@ Test(core_metrics, lists_so_many_jobs_and_takes_the_others_together, .timeout = 
     EXPECT_ROW("errbus_parties job199//grace", 1);
     EXPECT_ROW("errbus_parties job200//grace", UINT64_MAX);
     EXPECT_ROW("errbus_parties _other//grace", 2);
+}
+
+/* A job that is not listed, and ends, leaves its counters to the others: a counter never goes back.
+ * The next job that is listed begins with 0. */
+Test(core_metrics, keeps_counters_of_jobs_that_ended_and_were_not_listed, .timeout = 120)
+{
+    static char name[16];
+    is_alone = true;
+    for (unsigned i = 0; i <= LIMIT_METRICS_JOBS; i++) {
+        snprintf(name, sizeof name, "job%u", i);
+        job_name = name;
+        if (i == 0 || i == LIMIT_METRICS_JOBS) {
+            join(1);
+            publish(1, open_topic(1, "alice/x"), 0, 3, 5);
+            step((struct event){.type = EVENT_CLOSED, .conn = 11});
+        } else {
+            say_hello(1);
+        }
+        step((struct event){.type = EVENT_CLOSED, .conn = 1});
+        forget();
+    }
+    ask_from(OBSERVER);
+    ask(NULL);
+    EXPECT_ROW("errbus_slots_settled job0//value", 3);
+    EXPECT_ROW("errbus_slots_settled _other//value", 3);
+    pass_ms(10000);
+    job_name = "fresh";
+    join(1);
+    ask_from(OBSERVER);
+    ask(NULL);
+    EXPECT_ROW("errbus_jobs //", 1);
+    EXPECT_ROW("errbus_slots_settled job0//value", UINT64_MAX);
+    EXPECT_ROW("errbus_slots_settled fresh//value", 0);
+    EXPECT_ROW("errbus_slots_settled _other//value", 3);
+    EXPECT_ROW("errbus_slots_open _other//", 0);
+    EXPECT_ROW("errbus_values //", 6);
+}
+
+Test(core_metrics, lists_so_many_groups_and_takes_the_others_together, .timeout = 120)
+{
+    static char name[16];
+    is_alone = true;
+    join_all(2);
+    uint32_t tasks = open_topic(1, "alice/tasks");
+    for (unsigned i = 0; i < LIMIT_METRICS_GROUPS + 2; i++) {
+        snprintf(name, sizeof name, "g%u", i);
+        share(2, i + 1, "alice/tasks", name, 1);
+    }
+    publish(1, tasks, 0, 3, 5);
+    ask_from(OBSERVER);
+    ask(NULL);
+    EXPECT_ROW("errbus_group_tasks job/g0/leased", 1);
+    EXPECT_ROW("errbus_group_tasks job/g0/waiting", 2);
+    EXPECT_ROW("errbus_group_tasks job/g0/dead", 0);
+    EXPECT_ROW("errbus_group_tasks job/g199/leased", 1);
+    EXPECT_ROW("errbus_group_tasks job/g200/leased", UINT64_MAX);
+    EXPECT_ROW("errbus_group_tasks _other/_other/leased", 2);
+    EXPECT_ROW("errbus_group_tasks _other/_other/waiting", 4);
+}
+
+Test(core_metrics, tells_how_long_the_longest_call_is_blocked)
+{
+    join_all(2);
+    message(1, (struct msg){.type = MSG_WAITING, .as.waiting = {.room_ms = 100}});
+    message(2, (struct msg){.type = MSG_WAITING, .as.waiting = {.members_ms = 300}});
+    pass_ms(500);
+    ask_from(OBSERVER);
+    ask(NULL);
+    EXPECT_ROW("errbus_waiting_oldest_seconds job//", 800 * MS);
+    message(2, (struct msg){.type = MSG_WAITING});
+    ask(NULL);
+    EXPECT_ROW("errbus_waiting_oldest_seconds job//", 600 * MS);
+    message(1, (struct msg){.type = MSG_WAITING});
+    ask(NULL);
+    EXPECT_ROW("errbus_waiting_oldest_seconds job//", 0);
+}
+
+Test(core_metrics, counts_refusals_by_reason)
+{
+    join(1);
+    uint32_t topic = open_topic(1, "alice/x");
+    publish(1, topic, 0, 1, 5);
+    publish(1, topic, 0, 1, 5);
+    fail(1, topic, 7, frames[1]);
+    forget();
+    ask_from(OBSERVER);
+    ask(NULL);
+    EXPECT_ROW("errbus_refused //too_late", 1);
+    EXPECT_ROW("errbus_refused //not_open", 1);
+    EXPECT_ROW("errbus_refused //protocol", 0);
+    EXPECT_ROW("errbus_refused //other", 0);
+    step((struct event){.type = EVENT_VIOLATION, .conn = 1, .as.complaint = "nonsense"});
+    forget();
+    ask(NULL);
+    EXPECT_ROW("errbus_refused //protocol", 1);
+    EXPECT_ROW("errbus_violations //party", 1);
+    EXPECT_ROW("errbus_violations //observer", 0);
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */

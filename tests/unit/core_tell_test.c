@@ -2,6 +2,7 @@
 /* core_tell_test.c -- how far a tap may be behind, and what it is told when it is further. */
 #include "broker/core/core.h"
 
+#include "broker/core/model.h"
 #include "tests/unit/core_driver.h"
 
 static void begin(void)
@@ -113,6 +114,7 @@ Test(core_tell, leads_a_tap_through_what_it_is_behind_up_to_a_limit)
     snprintf(missed, sizeof missed, "3 < missed %llu..%llu\n",
              (unsigned long long)(before + WINDOW + 1), (unsigned long long)newest);
     EXPECT(missed);
+    cr_expect_eq(core->counts.tap_missed, LIMIT_TAP_BEHIND + 1, "METRICS tells it");
     miss_deadlines(a, 1); /* and it goes on behind that */
     EXPECT("1 < accepted 15289 0\n3 < slot.failed alice/1 alice/a#15288 x1 (deadline of alice)\n");
     take(3, newest + 1);

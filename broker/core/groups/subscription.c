@@ -210,7 +210,7 @@ static const char *subscribe_complaint(struct core *core, const struct session *
     *out_type = ERROR_TYPE_QUOTA;
     if (find_durable(session->party, msg->name) == NULL &&
         !account_has_room(session->party->account, ACCESS_SUBSCRIPTIONS, 1))
-        return account_full_text(core, session->party->account, ACCESS_SUBSCRIPTIONS);
+        return account_refuse(core, session->party->account, ACCESS_SUBSCRIPTIONS);
     return NULL;
 }
 

@@ -92,7 +92,7 @@ static bool may_connect(struct core *core, conn_id conn, const struct party *par
     bool has_room = account_has_room(account, ACCESS_CONNECTIONS, 1 - ended);
     if (!has_room)
         refuse(core, conn, CODE_EFULL, ERROR_TYPE_QUOTA,
-               account_full_text(core, account, ACCESS_CONNECTIONS));
+               account_refuse(core, account, ACCESS_CONNECTIONS));
     account_unref(core, account);
     return has_room;
 }

@@ -113,7 +113,7 @@ static bool may_begin(struct core *core, struct job_refusal *out_refusal)
     bool has_room = account_has_room(account, ACCESS_JOBS, 1);
     if (!has_room)
         *out_refusal =
-            (struct job_refusal){ERROR_TYPE_QUOTA, account_full_text(core, account, ACCESS_JOBS)};
+            (struct job_refusal){ERROR_TYPE_QUOTA, account_refuse(core, account, ACCESS_JOBS)};
     account_unref(core, account);
     return has_room;
 }

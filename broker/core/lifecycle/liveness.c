@@ -8,6 +8,7 @@
 #include "broker/core/lifecycle/late.h"
 #include "broker/core/lifecycle/parked.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/count.h"
 #include "broker/core/record/courier.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
@@ -206,7 +207,7 @@ void session_closed(struct core *core, conn_id conn)
 void session_violation(struct core *core, conn_id conn, const char *complaint)
 {
     struct session *session = session_of_conn(core, conn);
-    core->refused_count += 1;
+    count_refusal(core, ERROR_TYPE_PROTOCOL);
     struct complaints *complaints = &core->unknown;
     enum count_speaker speaker = session != NULL ? COUNT_OBSERVER : COUNT_UNKNOWN;
     if (session != NULL && session->party != NULL) {

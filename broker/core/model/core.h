@@ -88,7 +88,6 @@ struct core {
     struct text why_held;  /* what the last refusal said; until the next one */
     struct refusal fell;   /* a row of fallen slots to tell their writer of; failure NULL: none */
     uint64_t parked_bytes; /* of all sessions */
-    uint64_t refused_count;
     struct complaints unknown;
     struct journal_word journal;
     bool is_noting; /* decisions become facts */

@@ -158,8 +158,8 @@ void account_take_party(struct core *core, struct party *party, struct account *
     account_unref(core, before);
 }
 
-const char *account_full_text(struct core *core, const struct account *account,
-                              enum access_quota quota)
+const char *account_refuse(struct core *core, const struct account *account,
+                           enum access_quota quota)
 {
     static const char *const things[ACCESS_QUOTA_COUNT] = {
         [ACCESS_CONNECTIONS] = " connections",     [ACCESS_JOBS] = " jobs",
@@ -168,6 +168,7 @@ const char *account_full_text(struct core *core, const struct account *account,
         [ACCESS_SUBSCRIPTIONS] = " subscriptions", [ACCESS_ATTACHMENTS] = " bytes of attachments",
     };
     struct text *text = &core->why_held;
+    core->counts.quota_refused[quota] += 1;
     text_say(text, "", account->name);
     text_add(text, " may have ");
     text_add_number(text, account->limits[quota]);

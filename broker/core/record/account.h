@@ -35,9 +35,9 @@ static inline bool account_has_room(const struct account *account, enum access_q
     return account->held[quota] + more <= account->limits[quota];
 }
 
-/* "alice may have 4 jobs, and has 4"; good until the next refusal. */
-const char *account_full_text(struct core *core, const struct account *account,
-                              enum access_quota quota);
+/* Counts a refusal.  "alice may have 4 jobs, and has 4"; good until the next one. */
+const char *account_refuse(struct core *core, const struct account *account,
+                           enum access_quota quota);
 
 /* Another access table is in force. */
 void accounts_review(struct core *core);

@@ -211,8 +211,10 @@ bool attach_make_room(struct core *core, struct job *job, const struct attachmen
     uint64_t most = core->options.attachment_bytes_max;
     if (attachment->bytes + bytes > most)
         return false; /* it would not fit alone */
-    if (!account_has_room(attachment->account, ACCESS_ATTACHMENTS, bytes))
+    if (!account_has_room(attachment->account, ACCESS_ATTACHMENTS, bytes)) {
+        core->counts.quota_refused[ACCESS_ATTACHMENTS] += 1;
         return false; /* what stands is not taken away */
+    }
     LIST_EACH(link, &job->attachments) {
         struct attachment *oldest = LIST_OWNER(link, struct attachment, link);
         if (job->attachment_bytes + bytes <= most)

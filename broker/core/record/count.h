@@ -16,4 +16,9 @@ void count_error(struct core *core, struct job *job, uint64_t kind);
 /* Whether errors of this kind are counted.  A notice is no failure; a local error is not sent. */
 bool count_is_error(uint64_t kind);
 
+/* A value, an error or a message was refused; type: of the error that says so, "errbus...". */
+void count_refusal(struct core *core, const char *type);
+const char *count_reason_name(unsigned reason); /* below COUNT_REASONS: the label */
+uint64_t count_all_refused(const struct core *core);
+
 #endif

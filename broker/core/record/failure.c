@@ -243,7 +243,7 @@ static struct failure *unreadable(struct core *core, struct session *session, st
 
 void failure_refuse(struct core *core, struct session *session, struct failure *failure)
 {
-    core->refused_count += 1;
+    count_refusal(core, ERROR_TYPE_PROTOCOL);
     tell_like(core, session->job, STORM_REFUSED,
               &(struct tell){.name = EVENT_REFUSED,
                              .party = session->party,
@@ -313,7 +313,7 @@ struct failure *failure_take_late(struct core *core, struct party *party, uint32
     uint32_t count = 0;
     if (error_decode(bytes, core->scratch, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0 ||
         !authors_is_own(&author, core->scratch[0].id)) {
-        core->refused_count += 1;
+        count_refusal(core, ERROR_TYPE_PROTOCOL);
         return NULL;
     }
     return take(core, &author, count);

@@ -452,6 +452,7 @@ static void skip_to(struct core *core, struct session *session, uint64_t next_id
     struct msg *msg = effects_msg(core->effects, session->control, MSG_MISSED);
     msg->as.missed.first_id = session->tap_next;
     msg->as.missed.last_id = next_id - 1;
+    core->counts.tap_missed += next_id - session->tap_next;
     session->tap_next = next_id;
     session->tap_taken = next_id - 1;
 }

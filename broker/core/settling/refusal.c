@@ -2,6 +2,7 @@
 /* refusal.c -- REFUSED: tells a writer which of its slots got another outcome than it gave them. */
 #include "broker/core/settling/refusal.h"
 
+#include "broker/core/record/count.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
 #include "broker/core/tables/effect.h"
@@ -68,7 +69,7 @@ void refusal_of_slot(struct core *core, struct session *session, struct topic *t
                                                                         .topic = topic,
                                                                         .seq = seq,
                                                                         .cause = cause});
-    core->refused_count += 1;
+    count_refusal(core, type);
     remember_and_tell(
         core, session,
         &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});

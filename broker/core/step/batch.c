@@ -136,7 +136,7 @@ static const char *room_refusal(struct core *core, const struct topic *topic, ui
     }
     if (topic_writer_has_room(core, topic, bytes))
         return NULL;
-    *out_message = account_full_text(core, topic->writer->account, ACCESS_BYTES);
+    *out_message = account_refuse(core, topic->writer->account, ACCESS_BYTES);
     return ERROR_TYPE_QUOTA;
 }
 
@@ -147,7 +147,7 @@ static const char *promise_refusal(struct core *core, const struct topic *topic,
     const struct account *account = topic->writer->account;
     if (account_has_room(account, ACCESS_OPEN_SLOTS, 1))
         return NULL;
-    *out_message = account_full_text(core, account, ACCESS_OPEN_SLOTS);
+    *out_message = account_refuse(core, account, ACCESS_OPEN_SLOTS);
     return ERROR_TYPE_QUOTA;
 }
 

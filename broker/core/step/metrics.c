@@ -285,7 +285,14 @@ static bool put_broker(const struct teller *teller)
         return false;
     put_word(teller, METRIC_BUILD_INFO, core->options.version, 1);
     add_metric(teller, METRIC_JOBS, core->jobs.used);
-    add_metric(teller, METRIC_REFUSED, core->refused_count);
+    add_metric(teller, METRIC_VALUES, core->counts.values);
+    add_metric(teller, METRIC_TAP_MISSED, core->counts.tap_missed);
+    for (unsigned i = 0; i < COUNT_REASONS; i++)
+        put_word(teller, METRIC_REFUSED, count_reason_name(i), core->counts.refused[i]);
+    for (unsigned i = 0; i < ACCESS_QUOTA_COUNT; i++)
+        if (i != ACCESS_RATE) /* beyond it a writer waits, and nothing is refused */
+            put_word(teller, METRIC_QUOTA_REFUSED, access_quota_name((enum access_quota)i),
+                     core->counts.quota_refused[i]);
     for (int i = 0; i < COUNT_SPEAKERS; i++)
         put_word(teller, METRIC_VIOLATIONS, speakers[i], core->counts.violations[i]);
     return true;

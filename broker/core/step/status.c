@@ -10,6 +10,7 @@
 
 #include "broker/core/groups/group.h"
 #include "broker/core/lifecycle/session.h"
+#include "broker/core/record/count.h"
 #include "broker/core/record/failure.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/sub.h"
@@ -259,7 +260,7 @@ void tell_status(struct core *core, struct session *session, const struct msg_st
     struct msg_status_end *end =
         &effects_msg(core->effects, session->control, MSG_STATUS_END)->as.status_end;
     end->request = msg->request;
-    end->refused = core->refused_count;
+    end->refused = count_all_refused(core);
     end->version = span_text(core->options.version);
     end->uptime_ms = (uint64_t)((core->now_ns - core->start_ns) / MS_NS);
     end->cursor = cursor;

@@ -678,7 +678,7 @@ void topic_open(struct core *core, struct session *session, const struct msg_top
     bool is_new = topic == NULL || !topic->is_opened;
     if (is_new && !account_has_room(session->party->account, ACCESS_TOPICS, 1)) {
         answer_open(core, session, msg, NULL, CODE_EFULL, ERROR_TYPE_QUOTA,
-                    account_full_text(core, session->party->account, ACCESS_TOPICS));
+                    account_refuse(core, session->party->account, ACCESS_TOPICS));
         return;
     }
     if (topic == NULL) {
