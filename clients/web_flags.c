@@ -15,6 +15,7 @@ bool web_flags_read(struct cli *cli, struct web_flags *out, int argc, char **arg
          "listen there (" WEB_LISTEN_DEFAULT ")"},
         {0, "host", CLI_TEXT, &out->host, "NAME", "requests may name this host, too"},
         {0, "token", CLI_TEXT, &out->token_path, "FILE", "requests must have the token in it"},
+        {0, "until-eof", CLI_YES, &out->is_until_eof, NULL, "end when standard input ends"},
     };
     if (!cli_start(cli, argc, argv, flags, sizeof flags / sizeof flags[0], out_exit)) {
         return false;

@@ -12,6 +12,7 @@ struct web_flags {
     const char *listen;
     const char *host;       /* NULL: none */
     const char *token_path; /* NULL: none */
+    bool is_until_eof;      /* it ends when standard input ends */
 };
 
 /* As cli_start().  Operands are refused. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -125,16 +126,29 @@ static const char *header_of(struct MHD_Connection *connection, const char *name
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-static enum MHD_Result answer_request(struct http *http, struct request *request, const char *path,
-                                      const char *method)
+static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const char *name,
+                                  const char *value)
+{
+    (void)kind; /* headers alone are asked for */
+    (void)value;
+    *(unsigned *)count += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    return MHD_YES;
+}
+
+/* Two hosts are none: a proxy in front may have looked at the other one. */
+static bool is_meant(const struct http_options *options, struct MHD_Connection *connection)
+{
+    unsigned count = 0;
+    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count); /* a number */
+    return count == 1 && listen_is_meant(&options->address, options->host,
+                                         header_of(connection, MHD_HTTP_HEADER_HOST));
+}
+
+static enum MHD_Result answer_request(struct http *http, struct request *request, const char *path)
 {
     struct MHD_Connection *connection = request->connection;
     const struct http_options *options = &http->options;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return respond_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-    }
-    if (!listen_is_meant(&options->address, options->host,
-                         header_of(connection, MHD_HTTP_HEADER_HOST))) {
+    if (!is_meant(options, connection)) {
         return respond_line(connection, MHD_HTTP_FORBIDDEN,
                             "this is not the host that was asked for; see --host\n");
     }
@@ -153,7 +167,13 @@ static enum MHD_Result answer_request(struct http *http, struct request *request
                         "there are /metrics, /healthz and /readyz\n");
 }
 
-/* The first call is for the headers.  A body is read, and dropped, by libmicrohttpd. */
+static bool is_served(const char *method)
+{
+    return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+}
+
+/* The first call is for the headers; a method that is not served is refused before its body comes.
+ * The body of another request is read, and dropped, by libmicrohttpd. */
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *body,
                                   size_t *body_bytes, void **slot)
@@ -169,13 +189,15 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
             return MHD_NO;
         }
         request->connection = connection;
-        return MHD_YES;
+        return is_served(method)
+                   ? MHD_YES
+                   : respond_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     }
     if (*body_bytes > 0) {
         *body_bytes = 0;
         return MHD_YES;
     }
-    return answer_request(http, request, path, method);
+    return answer_request(http, request, path);
 }
 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **slot,

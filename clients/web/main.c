@@ -4,16 +4,19 @@
 #include "clients/web/exposition.h"
 #include "clients/web/http.h"
 #include "clients/web/listen.h"
+#include "clients/web/ready.h"
 #include "clients/web_flags.h"
 
 #include <bus/metrics.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define ANSWER_MS INT64_C(2000) /* a broker that takes longer counts as down */
-enum { TOKEN_BYTES_MIN = 16, TOKEN_BYTES_MAX = 256, READY_BYTES = 1024 };
+enum { TOKEN_BYTES_MIN = 16, TOKEN_BYTES_MAX = 256 };
 
 struct web {
     struct cli cli;
@@ -73,44 +76,6 @@ static char *write_all(enum exposition format, const struct bus_metrics *metrics
     return text;
 }
 
-/* The state of the journal, as its metric has it; "well" also if there is none. */
-static const char *journal_state(const struct bus_metrics *metrics)
-{
-    for (size_t i = 0; i < bus_metrics_count(metrics); i++) {
-        const struct bus_metric *metric = bus_metrics_at(metrics, i);
-        if (strcmp(metric->name, "errbus_journal_state") != 0) {
-            continue;
-        }
-        for (size_t j = metric->first; j < metric->first + metric->count; j++) {
-            const struct bus_metric_sample *sample = bus_metrics_sample_at(metrics, j);
-            if (sample->value == 1) {
-                return sample->labels[0].value;
-            }
-        }
-    }
-    return "well";
-}
-
-static char *ready_text(const struct bus_metrics *metrics, const struct bus_error *error,
-                        bool *out_is_ready)
-{
-    char text[READY_BYTES];
-    const char *journal = journal_state(metrics);
-    *out_is_ready = metrics != NULL && strcmp(journal, "well") == 0;
-    if (*out_is_ready) {
-        snprintf(text, sizeof text, "ready\n");
-    } else if (metrics != NULL) {
-        snprintf(text, sizeof text,
-                 "not ready: the journal is %s, and takes no values; errbus status says why\n",
-                 journal);
-    } else {
-        snprintf(text, sizeof text, "not ready: the broker did not answer within %d s: %.*s\n",
-                 (int)(ANSWER_MS / 1000), READY_BYTES / 2,
-                 error != NULL ? bus_error_message(error) : "out of memory");
-    }
-    return strdup(text);
-}
-
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 /* A handle goes on over restarts of the broker.  It is made anew only where none could be made. */
@@ -139,6 +104,7 @@ static bool refresh(struct web *web)
 {
     struct bus_error *error = NULL;
     struct http_answer answer = {0};
+    char ready[READY_BYTES];
     int64_t began_ms = cli_now_ms();
     struct bus_metrics *metrics = ask(web, &error);
     int64_t now_ms = cli_now_ms();
@@ -148,7 +114,8 @@ static bool refresh(struct web *web)
             write_all((enum exposition)i, metrics, now_ms - began_ms, &answer.metrics_bytes[i]);
         is_made &= answer.metrics[i] != NULL;
     }
-    answer.ready = ready_text(metrics, error, &answer.is_ready);
+    answer.is_ready = ready_say(metrics, error, ready);
+    answer.ready = strdup(ready);
     is_made &= answer.ready != NULL;
     if (is_made) {
         http_publish(web->http, &answer, now_ms);
@@ -212,6 +179,37 @@ static int open_http(struct web *web)
     return CLI_OK;
 }
 
+/* A descriptor that is readable when a request waits, or standard input has something; -1: errno
+ * says why not. */
+static int watch(const struct web *web)
+{
+    struct epoll_event wanted = {.events = EPOLLIN, .data.fd = http_wanted_fd(web->http)};
+    struct epoll_event input = {.events = EPOLLIN, .data.fd = STDIN_FILENO};
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    bool is_made =
+        fd >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, wanted.data.fd, &wanted) == 0 &&
+        (!web->flags.is_until_eof || epoll_ctl(fd, EPOLL_CTL_ADD, STDIN_FILENO, &input) == 0);
+    if (is_made || fd < 0) {
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+/* What is in it before its end is dropped. */
+static bool has_input_ended(const struct web *web, int fd)
+{
+    char dropped[256];
+    struct epoll_event events[2];
+    int count = web->flags.is_until_eof ? epoll_wait(fd, events, 2, 0) : 0;
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.fd == STDIN_FILENO && read(STDIN_FILENO, dropped, sizeof dropped) <= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int serve(struct web *web)
 {
     const char *colon = strrchr(web->flags.listen, ':');
@@ -222,7 +220,12 @@ static int serve(struct web *web)
     if (!cli_flush_output(&web->cli, &result)) {
         return result;
     }
-    while (cli_wait(&web->cli, http_wanted_fd(web->http), -1) == CLI_WOKEN_READABLE) {
+    int fd = watch(web);
+    if (fd < 0) {
+        fprintf(stderr, "%s: cannot wait: %s\n", web->cli.program, strerror(errno));
+        return CLI_FAILED;
+    }
+    while (cli_wait(&web->cli, fd, -1) == CLI_WOKEN_READABLE && !has_input_ended(web, fd)) {
         if (!refresh(web)) {
             fprintf(stderr, "%s: out of memory\n", web->cli.program);
             return CLI_FAILED;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* journal_disk_test.c -- the broker and its disk: acknowledgements come behind fdatasync, a disk
  * that is full holds values back and nothing else, one that fails ends the broker in words. */
+#include "tests/lib/fetch.h"
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
@@ -325,6 +326,70 @@ static uint64_t publish_until_full(struct bus *bus)
         count += bus_publish(bus, "w", value, sizeof value) == BUS_OK;
     count += bus_publish(bus, "w", value, sizeof value) == BUS_OK;
     return count;
+}
+
+/* `errbus ping` with this flag (NULL: none) ends with this status, and says these words. */
+static void expect_ping(const char *flag, int status, const char *words)
+{
+    struct process process = {0};
+    const char *const argv[] = {"errbus", "ping", "-s", revival.control, flag, NULL};
+    cr_assert(process_start(&process, argv, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), status, "%s", process_complained(&process));
+    cr_expect(strstr(process_said(&process), words) != NULL ||
+                  strstr(process_complained(&process), words) != NULL,
+              "no '%s' in: %s%s", words, process_said(&process), process_complained(&process));
+    process_fini(&process);
+}
+
+/* The port of an `errbus web`; 0: it is not built here. */
+static unsigned start_web(struct process *web)
+{
+    unsigned port = 0;
+    char errbus[512];
+    char program[sizeof errbus + sizeof "-web"];
+    const char *line = NULL;
+    const char *const argv[] = {"errbus", "web", "-s", revival.control, "-l", "127.0.0.1:0", NULL};
+    process_path("errbus", errbus, sizeof errbus);
+    snprintf(program, sizeof program, "%s-web", errbus);
+    if (access(program, X_OK) != 0)
+        return 0;
+    cr_assert(process_start(web, argv, NULL));
+    cr_assert(process_line(web, SOON_MS, &line), "%s", process_complained(web));
+    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &port), 1, "%s", line);
+    return port;
+}
+
+static void expect_readiness(unsigned port, unsigned status, const char *words)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (port != 0 && fetch(port, "/readyz") != status) /* an answer is a second old at most */
+        cr_assert_lt(test_now_ms(), until_ms, "no %u: %s", status, fetch_answer());
+    if (port != 0)
+        fetch_expect_in_body(words);
+}
+
+Test(journal_disk, that_is_full_is_not_ready)
+{
+    char ballast[FOLDER_PATH_BYTES_MAX + 32];
+    struct process web = {0};
+    mount_volume(THREE_SEGMENTS_MIB);
+    start_small();
+    unsigned port = start_web(&web);
+    struct bus *alice = open_quiet("alice");
+    expect_ping("--ready", 0, "");
+    expect_readiness(port, 200, "ready\n");
+    snprintf(ballast, sizeof ballast, "%s/volume/ballast", revival.folder.path);
+    fill_volume(ballast);
+    (void)publish_until_full(alice); /* how many does not matter here */
+    expect_ping("--ready", 1, "values wait until its disk has room");
+    expect_ping(NULL, 0, "");
+    expect_readiness(port, 503, "not ready: the journal's disk is full");
+    cr_assert_eq(unlink(ballast), 0);
+    expect_complaint("it can be written again");
+    expect_ping("--ready", 0, "");
+    expect_readiness(port, 200, "ready\n");
+    process_fini(&web);
+    must_close(&alice);
 }
 
 Test(journal_disk, that_is_full_holds_values_back_and_settles_failures)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* web_test.c -- errbus web over a real broker: metrics, health, and requests that it must refuse.
  *
- * The text is read by a strict reader below, and by promtool where that is installed. */
+ * The text is read by a strict reader below, and by those of Prometheus where they are there. */
 #include "tests/lib/expect.h"
+#include "tests/lib/fetch.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <ctype.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,11 +15,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 1024 * 1024, NAMES_MAX = 128, REQUESTS = 50 };
+enum {
+    TEXT_BYTES = 1024 * 1024,
+    NAMES_MAX = 128,
+    REQUESTS = 50,
+    CONNECTIONS_MAX = 64,
+    ANSWER_BYTES_MAX = 4096
+};
 
 static struct process web;
 static unsigned port;
-static char answer[ANSWER_BYTES]; /* of the last request */
 
 /* Skips the test where this build has no errbus-web. */
 static void start_web(const char *first, const char *second)
@@ -52,75 +56,14 @@ static void tear_down(void)
 
 TestSuite(web, .init = set_up, .fini = tear_down, .timeout = 120);
 
-/* ---- HTTP ------------------------------------------------------------------------------------ */
-
-static int connect_web(void)
+static unsigned get(const char *path)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_geq(fd, 0);
-    cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
-/* Reads until the other side closes. */
-static void read_all(int fd)
-{
-    size_t bytes = 0;
-    struct pollfd item = {.fd = fd, .events = POLLIN};
-    for (;;) {
-        cr_assert_eq(poll(&item, 1, (int)SOON_MS), 1, "no answer");
-        ssize_t got = recv(fd, answer + bytes, sizeof answer - bytes - 1, 0);
-        if (got <= 0)
-            break;
-        bytes += (size_t)got;
-    }
-    answer[bytes] = '\0';
-    close(fd);
-}
-
-/* The status; 0: the connection was closed without an answer. */
-static unsigned send_raw(const char *request, size_t bytes)
-{
-    unsigned status = 0;
-    int fd = connect_web();
-    (void)!send(fd, request, bytes, MSG_NOSIGNAL); /* it may be closed before all is sent */
-    read_all(fd);
-    (void)sscanf(answer, "HTTP/1.1 %u", &status);
-    return status;
+    return fetch(port, path);
 }
 
 static unsigned request(const char *method, const char *path, const char *headers)
 {
-    char text[1024];
-    int bytes = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nConnection: close\r\n%s\r\n", method,
-                         path, headers);
-    return send_raw(text, (size_t)bytes);
-}
-
-static unsigned get(const char *path)
-{
-    return request("GET", path, "Host: localhost\r\n");
-}
-
-static const char *body(void)
-{
-    const char *end = strstr(answer, "\r\n\r\n");
-    return end != NULL ? end + 4 : "";
-}
-
-static void expect_header(const char *line)
-{
-    const char *end = strstr(answer, "\r\n\r\n");
-    const char *at = strstr(answer, line);
-    cr_expect(at != NULL && at < end, "not '%s' in: %.600s", line, answer);
-}
-
-static void expect_in_body(const char *text)
-{
-    cr_expect_not_null(strstr(body(), text), "not '%s' in: %s", text, body());
+    return fetch_with(port, method, path, headers);
 }
 
 /* ---- a strict reader of the text format ------------------------------------------------------ */
@@ -200,7 +143,7 @@ static void read_sample(struct reader *reader, const char *line)
 static struct reader read_text(const char *text)
 {
     static struct reader reader;
-    static char copy[ANSWER_BYTES];
+    static char copy[TEXT_BYTES];
     char *rest = NULL;
     memset(&reader, 0, sizeof reader);
     snprintf(copy, sizeof copy, "%s", text);
@@ -233,17 +176,45 @@ Test(web, serves_metrics_as_text)
 {
     start_web(NULL, NULL);
     publish_some();
-    cr_assert_eq(get("/metrics"), 200, "%s", answer);
-    expect_header("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
-    expect_header("X-Content-Type-Options: nosniff\r\n");
-    struct reader reader = read_text(body());
+    cr_assert_eq(get("/metrics"), 200, "%s", fetch_answer());
+    fetch_expect_header("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+    fetch_expect_header("X-Content-Type-Options: nosniff\r\n");
+    struct reader reader = read_text(fetch_body());
     cr_expect_gt(reader.samples, 60);
-    expect_in_body("errbus_up 1\n");
-    expect_in_body("errbus_slots_settled_total{job=\"default\",outcome=\"value\"} 1\n");
-    expect_in_body("errbus_slots_settled_total{job=\"default\",outcome=\"error\"} 1\n");
-    expect_in_body("errbus_errors_total{job=\"default\",kind=\"application\"} 1\n");
-    expect_in_body("errbus_step_seconds_bucket{le=\"+Inf\"} ");
-    expect_in_body("errbus_connections{channel=\"control\"} ");
+    fetch_expect_in_body("errbus_up 1\n");
+    fetch_expect_in_body("errbus_slots_settled_total{job=\"default\",outcome=\"value\"} 1\n");
+    fetch_expect_in_body("errbus_slots_settled_total{job=\"default\",outcome=\"error\"} 1\n");
+    fetch_expect_in_body("errbus_errors_total{job=\"default\",kind=\"application\"} 1\n");
+    fetch_expect_in_body("errbus_step_seconds_bucket{le=\"+Inf\"} ");
+    fetch_expect_in_body("errbus_connections{channel=\"control\"} ");
+}
+
+/* Each histogram saw something: a step, a write to the journal, an error on its way to a reader. */
+Test(web, measures_durations)
+{
+    static const char *const never[] = {"errbus_step_seconds_count 0\n",
+                                        "errbus_journal_write_seconds_count 0\n",
+                                        "errbus_error_delivery_seconds_count 0\n"};
+    char journal[FOLDER_PATH_BYTES_MAX + 16];
+    struct folder own;
+    cr_assert(folder_make(&own));
+    snprintf(journal, sizeof journal, "%s/journal", own.path);
+    stage_close();
+    stage_open_with((const char *const[]){"--journal", journal, NULL});
+    start_web(NULL, NULL);
+    struct bus *bob = must_open("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/x");
+    publish_some();
+    expect_failed(sub, "alice/x", 0, "application");
+    cr_assert_eq(get("/metrics"), 200);
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
+        cr_expect_null(strstr(fetch_body(), never[i]), "%s", never[i]);
+    fetch_expect_in_body("errbus_journal_state{state=\"well\"} 1\n");
+    fetch_expect_in_body("errbus_error_delivery_seconds_count 1\n");
+    bus_sub_close(&sub);
+    must_close(&bob);
+    stage_close();
+    folder_fini(&own);
 }
 
 Test(web, serves_openmetrics_to_who_likes_it_better)
@@ -253,9 +224,10 @@ Test(web, serves_openmetrics_to_who_likes_it_better)
                          "Host: localhost\r\nAccept: application/openmetrics-text;version=1.0.0,"
                          "text/plain;q=0.5\r\n"),
                  200);
-    expect_header("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n");
-    expect_in_body("# TYPE errbus_messages counter\n");
-    cr_expect_str_eq(body() + strlen(body()) - 6, "# EOF\n");
+    fetch_expect_header(
+        "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n");
+    fetch_expect_in_body("# TYPE errbus_messages counter\n");
+    cr_expect_str_eq(fetch_body() + strlen(fetch_body()) - 6, "# EOF\n");
 }
 
 /* Each name of the man page is served, and no other. */
@@ -266,7 +238,7 @@ Test(web, serves_what_its_page_lists)
     unsigned count = 0;
     start_web(NULL, NULL);
     cr_assert_eq(get("/metrics"), 200);
-    struct reader reader = read_text(body());
+    struct reader reader = read_text(fetch_body());
     FILE *page = fopen(TEST_SOURCE_DIR "/clients/errbus-web.1", "re");
     cr_assert_not_null(page);
     while (fgets(line, sizeof line, page) != NULL)
@@ -278,24 +250,89 @@ Test(web, serves_what_its_page_lists)
         cr_expect_str_eq(listed[i], reader.names[i], "in the order of the page");
 }
 
-Test(web, says_that_the_broker_does_not_answer)
+/* ---- whether the broker is ready ------------------------------------------------------------- */
+
+static void await_readiness(unsigned status, const char *words)
 {
-    start_web(NULL, NULL);
-    cr_expect_eq(get("/readyz"), 200);
-    cr_expect_str_eq(body(), "ready\n");
-    process_signal(&stage.process, SIGSTOP);
     int64_t until_ms = test_now_ms() + SOON_MS;
-    while (get("/readyz") == 200) /* the answer of this second */
-        cr_assert_lt(test_now_ms(), until_ms);
-    expect_in_body("not ready: the broker did not answer within 2 s: ");
+    while (get("/readyz") != status) /* the answer of the last second may be served */
+        cr_assert_lt(test_now_ms(), until_ms, "no %u: %s", status, fetch_answer());
+    fetch_expect_in_body(words);
+    cr_expect_eq(get("/healthz"), 200, "errbus web itself is well");
+    cr_expect_str_eq(fetch_body(), "ok\n");
+}
+
+/* The metrics are served all the same. */
+static void expect_up(int is_up)
+{
+    char line[32];
+    snprintf(line, sizeof line, "errbus_up %d\n", is_up);
     cr_expect_eq(get("/metrics"), 200);
-    (void)read_text(body());
-    expect_in_body("errbus_up 0\n");
-    cr_expect_eq(get("/healthz"), 200);
-    cr_expect_str_eq(body(), "ok\n");
+    (void)read_text(fetch_body());
+    fetch_expect_in_body(line);
+}
+
+/* A full disk: journal_disk_test.c; other states of a journal: unit/ready_test.c. */
+Test(web, tells_whether_the_broker_is_ready)
+{
+    static const char nobody[] = "not ready: the broker does not answer: no broker in reach: ";
+    double took_s = 0;
+    char control[BROKER_ENDPOINT_BYTES_MAX];
+    snprintf(control, sizeof control, "%s", stage.control);
+    const char *const again[] = {"--control", control, NULL};
+    start_web(NULL, NULL);
+    await_readiness(200, "ready\n");
+    expect_up(1);
+    process_signal(&stage.process, SIGSTOP);
+    await_readiness(503, nobody);
+    expect_up(0);
+    const char *took = strstr(fetch_body(), "\nerrbus_web_scrape_seconds ");
+    cr_assert_not_null(took);
+    cr_expect_eq(sscanf(took, "\nerrbus_web_scrape_seconds %lf", &took_s), 1);
+    cr_expect(took_s >= 1.9 && took_s < (double)SOON_MS / 1000, "it took %g s", took_s);
     process_signal(&stage.process, SIGCONT);
-    while (get("/readyz") != 200)
-        cr_assert_lt(test_now_ms(), until_ms + SOON_MS, "%s", answer);
+    await_readiness(200, "ready\n");
+    cr_expect_eq(broker_stop(&stage, SOON_MS), 0);
+    await_readiness(503, "not ready: the broker does not answer: ");
+    expect_up(0);
+    stage_close();
+    stage_open_with(again);
+    await_readiness(200, "ready\n");
+    expect_up(1);
+}
+
+/* It begins before there is a broker. */
+Test(web, waits_for_a_broker_that_starts)
+{
+    char control[BROKER_ENDPOINT_BYTES_MAX];
+    snprintf(control, sizeof control, "%s", stage.control);
+    const char *const again[] = {"--control", control, NULL};
+    cr_expect_eq(broker_stop(&stage, SOON_MS), 0);
+    start_web(NULL, NULL);
+    await_readiness(503, "not ready: the broker does not answer: no broker in reach: ");
+    stage_close();
+    stage_open_with(again);
+    await_readiness(200, "ready\n");
+}
+
+/* A party that does not leave keeps the broker a while after its SIGTERM. */
+Test(web, is_not_ready_while_the_broker_stops)
+{
+    struct process party = {0};
+    const char *line = NULL;
+    const char *const argv[] = {"errbus", "sub", "-s",    stage.control, "-p",
+                                "alice",  "-v",  "bob/x", NULL};
+    start_web(NULL, NULL);
+    await_readiness(200, "ready\n");
+    cr_assert(process_start(&party, argv, NULL));
+    struct bus *bob = must_open("bob");
+    must_publish(bob, "x", "here");
+    cr_assert(process_line(&party, SOON_MS, &line), "%s", process_complained(&party));
+    must_close(&bob);
+    process_signal(&party, SIGSTOP);
+    process_signal(&stage.process, SIGTERM);
+    await_readiness(503, "not ready: the broker does not answer: ");
+    process_fini(&party);
 }
 
 /* The broker's own counter of messages shows how often it was asked. */
@@ -307,7 +344,7 @@ Test(web, asks_the_broker_at_most_once_a_second)
         cr_assert_eq(get("/metrics"), 200);
     int64_t took_ms = test_now_ms() - began_ms;
     const char *steps =
-        strstr(body(), "errbus_messages_total{channel=\"control\",direction=\"in\"} ");
+        strstr(fetch_body(), "errbus_messages_total{channel=\"control\",direction=\"in\"} ");
     cr_assert_not_null(steps);
     double messages = strtod(strchr(steps, ' ') + 1, NULL);
     /* HELLO, READY, and beats beside the questions: far fewer than requests unless each asks. */
@@ -315,41 +352,156 @@ Test(web, asks_the_broker_at_most_once_a_second)
                   messages, (long long)took_ms);
 }
 
-Test(web, refuses_what_is_not_meant_for_it)
+/* ---- requests that it must refuse ------------------------------------------------------------ */
+
+Test(web, answers_get_and_head_alone)
 {
-    static char long_header[16384];
+    static const char *const wrong[] = {"POST",  "PUT",   "DELETE", "OPTIONS",
+                                        "PATCH", "TRACE", "get",    "GETS"};
+    start_web(NULL, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cr_expect_eq(request(wrong[i], "/metrics", "Host: localhost\r\nContent-Length: 0\r\n"), 405,
+                     "%s: %.200s", wrong[i], fetch_answer());
+        fetch_expect_header("Allow: GET, HEAD\r\n");
+    }
+    /* It does not wait for a body that never comes. */
+    cr_expect_eq(request("POST", "/metrics", "Host: localhost\r\nContent-Length: 9999999\r\n"),
+                 405);
+    cr_expect_eq(request("HEAD", "/metrics", "Host: localhost\r\n"), 200);
+    fetch_expect_header("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n");
+    cr_expect_str_empty(fetch_body());
+}
+
+Test(web, answers_to_its_own_names_alone)
+{
+    static const struct {
+        const char *headers;
+        unsigned status;
+    } cases[] = {
+        {"Host: localhost\r\n", 200},
+        {"Host: LOCALHOST:80\r\n", 200},
+        {"Host: 127.0.0.1:7372\r\n", 200},
+        {"Host: [::1]\r\n", 200},
+        {"Host: metrics.example:443\r\n", 200},
+        {"", 403},
+        {"Host:\r\n", 403},
+        {"Host: evil.example\r\n", 403},
+        {"Host: localhost.evil.example\r\n", 403},
+        {"Host: evil.example\r\nX-Forwarded-Host: localhost\r\n", 403},
+        {"Host: localhost@evil.example\r\n", 403},
+        {"Host: 127.0.0.1.evil.example\r\n", 403},
+        {"Host: 0x7f000001\r\n", 403},
+        {"Host: evil.example\r\nHost: localhost\r\n", 403},
+        {"Host: localhost\r\nHost: evil.example\r\n", 403},
+    };
     start_web("--host", "metrics.example");
-    cr_expect_eq(request("GET", "/metrics", "Host: evil.example\r\n"), 403);
-    cr_expect_eq(request("GET", "/metrics", ""), 403, "%s", answer);
-    cr_expect_eq(request("GET", "/healthz", "Host: metrics.example:443\r\n"), 200);
-    cr_expect_eq(request("POST", "/metrics", "Host: localhost\r\nContent-Length: 0\r\n"), 405);
-    expect_header("Allow: GET, HEAD\r\n");
-    cr_expect_eq(request("DELETE", "/metrics", "Host: localhost\r\n"), 405);
-    cr_expect_eq(get("/"), 404);
-    cr_expect_eq(get("/metrics/../../etc/passwd"), 404);
-    cr_expect_eq(get("/%6detrics%00"), 404);
-    cr_expect_eq(request("HEAD", "/healthz", "Host: localhost\r\n"), 200);
-    cr_expect_str_empty(body());
-    memset(long_header, 'a', sizeof long_header);
-    memcpy(long_header, "GET /", 5);
-    unsigned status = send_raw(long_header, sizeof long_header);
-    cr_expect(status == 0 || status >= 400, "%u", status);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned status = request("GET", "/healthz", cases[i].headers);
+        /* libmicrohttpd itself refuses a request of HTTP/1.1 without a host. */
+        cr_expect(status == cases[i].status || (status == 400 && cases[i].status == 403),
+                  "'%s': %u", cases[i].headers, status);
+    }
+}
+
+Test(web, has_three_paths)
+{
+    static const char *const wrong[] = {"/",
+                                        "//metrics",
+                                        "/metrics/",
+                                        "/metrics/../metrics",
+                                        "/./metrics",
+                                        "/METRICS",
+                                        "/%6detrics",
+                                        "/metrics%00",
+                                        "/metrics%2f",
+                                        "/metrics;x=1",
+                                        "/metrics\t",
+                                        "/../etc/passwd",
+                                        "/%2e%2e/etc/",
+                                        "/healthz/readyz",
+                                        "metrics",
+                                        "*",
+                                        "http://localhost/metrics"};
+    start_web(NULL, NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        unsigned status = get(wrong[i]);
+        cr_expect(status == 404 || status == 400, "'%s': %u", wrong[i], status);
+    }
+    cr_expect_eq(get("/metrics?x=1"), 200, "a query is not part of the path");
+    cr_expect_eq(get("/healthz"), 200);
+    cr_expect_eq(get("/readyz"), 200);
+}
+
+/* A header of this many bytes. */
+static unsigned request_with_header(size_t bytes)
+{
+    static char text[64 * 1024];
+    static const char head[] =
+        "GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\nX: ";
+    size_t used = sizeof head - 1;
+    memcpy(text, head, used);
+    memset(text + used, 'x', bytes);
+    memcpy(text + used + bytes, "\r\n\r\n", 4);
+    return fetch_raw(port, text, used + bytes + 4);
+}
+
+Test(web, takes_headers_of_so_many_bytes)
+{
+    static char path[8200];
+    unsigned status = 0;
+    start_web(NULL, NULL);
+    cr_expect_eq(request_with_header(4096), 200);
+    cr_expect_eq(request_with_header(8192), 431, "%.200s", fetch_answer());
+    cr_expect_eq(request_with_header(60000), 431, "%.200s", fetch_answer());
+    memset(path, 'a', sizeof path - 1);
+    memcpy(path, "GET /", 5);
+    status = fetch_raw(port, path, sizeof path - 1);
+    cr_expect(status == 0 || status == 414 || status == 431, "%u", status);
+    status = fetch_raw(port, "\x16\x03\x01\x02\x00\x01", 6); /* TLS */
+    cr_expect(status == 0 || status == 400, "%u", status);
     cr_expect_eq(get("/healthz"), 200, "it lives");
 }
 
+/* Each answer is read before the next request. */
+static void ask_in_turn(int fd, unsigned times)
+{
+    static const char request_text[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char text[ANSWER_BYTES_MAX];
+    for (unsigned i = 0; i < times; i++) {
+        size_t bytes = 0;
+        cr_assert_eq(send(fd, request_text, sizeof request_text - 1, MSG_NOSIGNAL),
+                     sizeof request_text - 1);
+        do {
+            struct pollfd item = {.fd = fd, .events = POLLIN};
+            cr_assert_eq(poll(&item, 1, (int)SOON_MS), 1);
+            ssize_t got = recv(fd, text + bytes, sizeof text - bytes - 1, 0);
+            cr_assert_gt(got, 0);
+            bytes += (size_t)got;
+            text[bytes] = '\0';
+        } while (strstr(text, "\r\n\r\nok\n") == NULL);
+    }
+}
+
+/* One more connection waits until another closes, while those that are there are served. */
 Test(web, serves_so_many_connections_and_goes_on)
 {
-    int fds[64];
+    static const char last[] =
+        "GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n";
+    int fds[CONNECTIONS_MAX];
     start_web(NULL, NULL);
-    for (size_t i = 0; i < 64; i++)
-        fds[i] = connect_web();
-    int more = connect_web(); /* it is closed, or waits */
-    close(more);
-    for (size_t i = 0; i < 64; i++)
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+        fds[i] = fetch_connect(port);
+        ask_in_turn(fds[i], 1);
+    }
+    int more = fetch_connect(port);
+    cr_assert_eq(send(more, last, sizeof last - 1, MSG_NOSIGNAL), sizeof last - 1);
+    ask_in_turn(fds[0], 20);
+    struct pollfd item = {.fd = more, .events = POLLIN};
+    cr_expect_eq(poll(&item, 1, 0), 0, "it did not wait");
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         close(fds[i]);
-    int64_t until_ms = test_now_ms() + SOON_MS;
-    while (get("/healthz") != 200)
-        cr_assert_lt(test_now_ms(), until_ms);
+    cr_expect_eq(fetch_rest(more), 200);
+    cr_expect_eq(get("/healthz"), 200);
 }
 
 Test(web, needs_a_token_where_others_can_reach_it)
@@ -379,21 +531,63 @@ Test(web, asks_for_its_token)
     folder_fini(&folder);
 }
 
-/* Through a shell, which finds promtool where there is one. */
-Test(web, is_well_formed_as_promtool_sees_it)
+/* ---- what other readers make of it ----------------------------------------------------------- */
+
+static struct folder folder;
+
+/* The body of the last answer, as a file. */
+static void keep_body(char path[FOLDER_PATH_BYTES_MAX])
 {
-    char command[256];
-    start_web(NULL, NULL);
-    if (system("command -v promtool >/dev/null && command -v curl >/dev/null") != 0)
-        cr_skip_test("promtool and curl are not installed (Debian's packages prometheus and curl)");
-    publish_some();
-    snprintf(command, sizeof command,
-             "curl -sf http://127.0.0.1:%u/metrics | promtool check metrics", port);
+    cr_assert(folder_make(&folder));
+    cr_assert(folder_write(&folder, "metrics", fetch_body(), path));
+}
+
+/* A line of shell, in which the file is $1; it must succeed, and say nothing. */
+static void expect_silent(const char *line, const char *path)
+{
     struct process process = {0};
-    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    const char *const argv[] = {"/bin/sh", "-c", line, "sh", path, NULL};
     cr_assert(process_start(&process, argv, NULL));
-    cr_expect_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    cr_expect_eq(process_wait(&process, 3 * SOON_MS), 0, "%s", process_complained(&process));
     cr_expect_str_empty(process_complained(&process), "%s", process_complained(&process));
     cr_expect_str_empty(process_said(&process), "%s", process_said(&process));
     process_fini(&process);
+    folder_fini(&folder);
+}
+
+Test(web, is_well_formed_as_promtool_sees_it)
+{
+    char path[FOLDER_PATH_BYTES_MAX];
+    start_web(NULL, NULL);
+    if (access("/usr/bin/promtool", X_OK) != 0)
+        cr_skip_test("promtool is not installed (Debian's package prometheus)");
+    publish_some();
+    cr_assert_eq(get("/metrics"), 200);
+    keep_body(path);
+    expect_silent("exec /usr/bin/promtool check metrics <\"$1\"", path);
+}
+
+/* The parser of Prometheus' own library for Python is strict. */
+Test(web, is_openmetrics_as_a_strict_parser_sees_it)
+{
+    static const char parse[] =
+        "import sys\n"
+        "from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse\n"
+        "families = {f.name: f for f in parse(open(sys.argv[1], encoding='utf-8').read())}\n"
+        "steps = {s.name: s.value for s in families['errbus_step_seconds'].samples}\n"
+        "assert steps['errbus_step_seconds_count'] > 0, steps\n"
+        "assert families['errbus_slots_settled'].type == 'counter'\n"
+        "assert families['errbus_kept_bytes'].unit == 'bytes'\n";
+    char path[FOLDER_PATH_BYTES_MAX];
+    char line[2048];
+    start_web(NULL, NULL);
+    if (system("/usr/bin/python3 -c 'import prometheus_client' 2>/dev/null") != 0)
+        cr_skip_test("prometheus_client is not installed (Debian's python3-prometheus-client)");
+    publish_some();
+    cr_assert_eq(
+        request("GET", "/metrics", "Host: localhost\r\nAccept: application/openmetrics-text\r\n"),
+        200);
+    keep_body(path);
+    snprintf(line, sizeof line, "exec /usr/bin/python3 -c \"%s\" \"$1\"", parse);
+    expect_silent(line, path);
 }
