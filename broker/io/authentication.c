@@ -67,12 +67,20 @@ static bool say_fault(const char *path, const struct access_fault *fault,
     return false;
 }
 
+/* What the child may do, as lines behind those of the file; how many bytes. */
+static size_t add_rules(const struct web_child *child, char *text)
+{
+    if (child == NULL)
+        return 0;
+    return (size_t)snprintf(text, WEB_CHILD_RULES_BYTES + 1, "\n%s", child->rules);
+}
+
 static bool read_access(struct authentication *authentication, const char *path,
                         struct access **out_access, char complaint[AUTHENTICATION_COMPLAINT_BYTES])
 {
     struct access_fault fault = {0};
     size_t bytes = 0;
-    char *text = malloc(LIMIT_ACCESS_BYTES + 1);
+    char *text = malloc(LIMIT_ACCESS_BYTES + WEB_CHILD_RULES_BYTES + 2);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool is_read =
         text != NULL && fd >= 0 && key_file_load(fd, text, LIMIT_ACCESS_BYTES + 1, &bytes);
@@ -80,6 +88,7 @@ static bool read_access(struct authentication *authentication, const char *path,
         snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES,
                  "cannot read the access file '%.500s': %s", path, strerror(errno));
     } else {
+        bytes += add_rules(authentication->child, text + bytes);
         struct access *made = access_read(&authentication->memory, span_of(text, bytes), &fault);
         if (made != NULL)
             *out_access = made;
@@ -121,6 +130,7 @@ static bool draw_nonce(char nonce[AUTHENTICATION_NONCE_BYTES])
 
 bool authentication_open(struct authentication *authentication, void *context,
                          const char *access_path, const char *key_path,
+                         const struct web_child *child,
                          char complaint[AUTHENTICATION_COMPLAINT_BYTES])
 {
     *authentication = (struct authentication){.fd = -1};
@@ -128,6 +138,7 @@ bool authentication_open(struct authentication *authentication, void *context,
     if (*access_path == '\0')
         return true;
     authentication->access_path = access_path;
+    authentication->child = child;
     if (!read_access(authentication, access_path, &authentication->access, complaint) ||
         !read_key(authentication, key_path, complaint))
         return false;
@@ -144,6 +155,7 @@ bool authentication_open(struct authentication *authentication, void *context,
         return false;
     }
     authentication->fd = ready_fd(authentication->socket);
+    authentication->read_s = now_s();
     return true;
 }
 
@@ -155,7 +167,6 @@ static void make_utf8(char *text)
         if ((unsigned char)*text >= 0x80)
             *text = '?';
 }
-    authentication->read_s = now_s();
 
 struct access *authentication_reload(struct authentication *authentication,
                                      char complaint[AUTHENTICATION_COMPLAINT_BYTES])
@@ -170,28 +181,17 @@ struct access *authentication_reload(struct authentication *authentication,
         size_t bytes = strlen(complaint);
         snprintf(complaint + bytes, AUTHENTICATION_COMPLAINT_BYTES - bytes,
                  "; what was allowed before stays allowed");
+        authentication->is_outdated = true;
         make_utf8(complaint);
         return NULL;
     }
     log_line(LOG_INFO, "access: %.500s is in force", authentication->access_path);
     authentication->access = made;
+    authentication->is_outdated = false;
+    authentication->read_s = now_s();
     return before;
 }
 
-void authentication_stop(struct authentication *authentication)
-{
-    if (authentication->socket != NULL)
-        authentication->is_outdated = true;
-        zmq_close(authentication->socket);
-    authentication->socket = NULL;
-}
-
-void authentication_fini(struct authentication *authentication)
-    authentication->is_outdated = false;
-    authentication->read_s = now_s();
-{
-    access_free(&authentication->access);
-    key_pair_forget(&authentication->key);
 void authentication_tell(const struct authentication *authentication, struct metric_figures *out)
 {
     if (authentication->socket == NULL)
@@ -200,6 +200,17 @@ void authentication_tell(const struct authentication *authentication, struct met
     out->samples[SAMPLE_ACCESS_RELOAD] = (uint64_t)authentication->read_s * NS_PER_S;
 }
 
+void authentication_stop(struct authentication *authentication)
+{
+    if (authentication->socket != NULL)
+        zmq_close(authentication->socket);
+    authentication->socket = NULL;
+}
+
+void authentication_fini(struct authentication *authentication)
+{
+    access_free(&authentication->access);
+    key_pair_forget(&authentication->key);
 }
 
 static bool set_number(void *socket, int option, int value)
@@ -266,7 +277,7 @@ static bool receive_request(void *socket, struct request *request)
 }
 
 /* The address of a peer by ipc is "localhost:UID:GID:PID": the kernel says so, not the peer. */
-static bool read_uid(struct span address, uint32_t *out_uid)
+static bool read_uid(struct span address, uint32_t *out_uid, uint32_t *out_pid)
 {
     char text[64];
     unsigned uid, gid, pid;
@@ -278,6 +289,7 @@ static bool read_uid(struct span address, uint32_t *out_uid)
     if (sscanf(text, "localhost:%u:%u:%u%n", &uid, &gid, &pid, &end) != 3 || text[end] != '\0')
         return false;
     *out_uid = uid;
+    *out_pid = pid;
     return true;
 }
 
@@ -286,7 +298,8 @@ static bool identify(const struct authentication *authentication, struct request
                      char user_id[USER_ID_BYTES])
 {
     char key[KEY_TEXT_BYTES + 1];
-    uint32_t uid;
+    const struct web_child *child = authentication->child;
+    uint32_t uid, pid;
     if (request->count <= PART_MECHANISM || !part_is(request, PART_VERSION, "1.0"))
         return false;
     bool has_key = part_is(request, PART_DOMAIN, domain_keys) &&
@@ -295,11 +308,13 @@ static bool identify(const struct authentication *authentication, struct request
                    part_of(request, PART_CREDENTIALS).bytes == KEY_BYTES;
     bool has_uid = part_is(request, PART_DOMAIN, domain_uids) &&
                    part_is(request, PART_MECHANISM, "NULL") &&
-                   read_uid(part_of(request, PART_ADDRESS), &uid);
+                   read_uid(part_of(request, PART_ADDRESS), &uid, &pid);
     if (has_key) {
         const uint8_t *bytes = part_of(request, PART_CREDENTIALS).data;
         key_text_write(bytes, KEY_PUBLIC, key);
         snprintf(user_id, USER_ID_BYTES, "%s:%s", authentication->nonce, key);
+    } else if (has_uid && child != NULL && child->pid != 0 && pid == (uint32_t)child->pid) {
+        snprintf(user_id, USER_ID_BYTES, "%s:%s", authentication->nonce, child->key);
     } else if (has_uid) {
         snprintf(user_id, USER_ID_BYTES, "%s:uid:%u", authentication->nonce, uid);
     }

@@ -14,10 +14,11 @@
 #define IO_AUTHENTICATION_H
 
 #include "broker/io/identity.h"
+#include "broker/io/web_child.h"
 #include "libbus/base/access.h"
 #include "libbus/io/key_file.h"
-
 #include "libbus/wire/metric.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,22 +26,25 @@ enum { AUTHENTICATION_COMPLAINT_BYTES = 1536, AUTHENTICATION_NONCE_BYTES = 33 };
 
 struct authentication {
     struct memory memory;
-    void *socket;            /* NULL: there is no access file, and everybody may come */
-    int fd;                  /* of socket, to be polled */
-    const char *access_path; /* of the caller; stays */
+    void *socket;                  /* NULL: there is no access file, and everybody may come */
+    int fd;                        /* of socket, to be polled */
+    const char *access_path;       /* of the caller; stays */
+    const struct web_child *child; /* the same */
     struct access *access;
     struct key_pair key;                    /* of the broker */
     char nonce[AUTHENTICATION_NONCE_BYTES]; /* of this start, as text */
     uint64_t accepted, refused;             /* handshakes so far */
     int64_t ends_told_s;                    /* keys that end up to then were told */
-};
-
     int64_t read_s;   /* when the table in force was read, on the wall clock */
     bool is_outdated; /* the file could not be read since then */
+};
+
 /* Reads the access file, and the key, which is made if there is none; binds the address.
- * access_path empty: there is no access file.  false: complaint says why. */
+ * access_path empty: there is no access file.  child: has rules of its own, or NULL; borrowed.
+ * false: complaint says why. */
 bool authentication_open(struct authentication *authentication, void *context,
                          const char *access_path, const char *key_path,
+                         const struct web_child *child,
                          char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
 /* Closes the socket, after the endpoints. */
 void authentication_stop(struct authentication *authentication);
@@ -83,12 +87,12 @@ int64_t authentication_next_end_s(const struct authentication *authentication);
 int64_t authentication_end_s(const struct authentication *authentication,
                              const struct identity *identity); /* INT64_MAX: never */
 bool authentication_has_ended(const struct authentication *authentication, int64_t end_s);
+/* The access file, for METRICS. */
+void authentication_tell(const struct authentication *authentication, struct metric_figures *out);
 /* What a peer has proved, by the User-Id of its part (NULL: it has none). */
 struct identity authentication_identify(const struct authentication *authentication,
                                         const char *user_id);
 /* Who that is, in the table in force; 0: nobody. */
-/* The access file, for METRICS. */
-void authentication_tell(const struct authentication *authentication, struct metric_figures *out);
 uint32_t authentication_find(const struct authentication *authentication,
                              const struct identity *identity);
 /* Both: whose connection a part came from, by its User-Id (NULL: it has none): a principal of the

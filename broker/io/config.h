@@ -26,6 +26,8 @@ struct config {
     char durability[CONFIG_TEXT_BYTES]; /* empty: what the journal makes possible */
     char access[CONFIG_TEXT_BYTES];     /* access file; empty: none */
     char key[CONFIG_TEXT_BYTES];        /* the broker's key; empty: as state_folder.h has it */
+    char web[CONFIG_TEXT_BYTES];        /* where errbus-web listens; empty: it is not started */
+    char web_token[CONFIG_TEXT_BYTES];  /* file with its token; empty: none */
     bool is_open;                       /* whoever reaches it may come */
     char log[CONFIG_TEXT_BYTES];        /* text or json */
     uint64_t memory_bytes;              /* of values, with a journal */

@@ -27,6 +27,7 @@
 #include "broker/io/new_connections.h"
 #include "broker/io/service_manager.h"
 #include "broker/io/signals.h"
+#include "broker/io/web_child.h"
 #include "broker/io/who.h"
 #include "libbus/base/must.h"
 #include "libbus/io/monitor.h"
@@ -75,6 +76,7 @@ struct loop {
     int64_t stop_deadline_ns;
     struct access_change access_change;
     struct who who;
+    struct web_child web;
     int64_t access_end_s;     /* when the next key or uid ends, on the wall clock */
     int64_t access_warning_s; /* ... when people are told of the next one */
     uint32_t clogged_count;   /* peers to be reported as not reading */
@@ -218,9 +220,9 @@ static void drain_monitor(struct loop *loop, enum lane lane)
 {
     struct monitor_event event;
     while (monitor_read(loop->channels[lane].monitor, &event)) {
+        figures_see_event(&loop->figures, event.type);
         if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
-        figures_see_event(&loop->figures, event.type);
             welcome_or_refuse(loop, lane, event.value);
             if (lane == LANE_DATA)
                 monitor_give_room(event.value);
@@ -474,6 +476,7 @@ static void begin_stop(struct loop *loop)
     service_manager_stopping(loop->manager);
     loop->is_stopping = true;
     loop->stop_deadline_ns = now.now_ns + STOP_MS * NS_PER_MS;
+    web_child_end(&loop->web);
     core_port_stop(loop->port, now);
     carry_out(loop);
 }
@@ -555,6 +558,10 @@ static void read_signals(struct loop *loop)
             reload_access(loop);
             continue;
         }
+        if (info.ssi_signo == SIGCHLD) {
+            web_child_reap(&loop->web, clock_monotonic_ns());
+            continue;
+        }
         if (loop->is_stopping) {
             remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
@@ -567,18 +574,18 @@ static void read_signals(struct loop *loop)
 /* How long the loop may sleep if nothing arrives. */
 static long wait_ms(const struct loop *loop)
 {
+    const int64_t others_ns[] = {
+        persistence_deadline_ns(&loop->persistence, loop->port),
+        loop->is_stopping ? loop->stop_deadline_ns : INT64_MAX,
+        loop->access_change.cut_ns,
+        new_connections_due_ns(&loop->new_connections),
+        service_manager_due_ns(loop->manager),
+        loop->web.due_ns,
+    };
     int64_t deadline_ns = core_port_deadline_ns(loop->port);
-    int64_t persistence_ns = persistence_deadline_ns(&loop->persistence, loop->port);
-    if (persistence_ns < deadline_ns)
-        deadline_ns = persistence_ns;
-    if (loop->is_stopping && loop->stop_deadline_ns < deadline_ns)
-        deadline_ns = loop->stop_deadline_ns;
-    if (loop->access_change.cut_ns < deadline_ns)
-        deadline_ns = loop->access_change.cut_ns;
-    if (new_connections_due_ns(&loop->new_connections) < deadline_ns)
-        deadline_ns = new_connections_due_ns(&loop->new_connections);
-    if (service_manager_due_ns(loop->manager) < deadline_ns)
-        deadline_ns = service_manager_due_ns(loop->manager);
+    for (size_t i = 0; i < sizeof others_ns / sizeof others_ns[0]; i++)
+        if (others_ns[i] < deadline_ns)
+            deadline_ns = others_ns[i];
     int64_t now_ns = clock_monotonic_ns();
     if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
         return 0;
@@ -653,25 +660,6 @@ static bool is_over(const struct loop *loop)
     return is_stopped || is_broken(loop);
 }
 
-/* Reports each change of the journal once: in the log, and to the taps of all jobs. */
-static void report_journal(struct loop *loop)
-{
-    static const enum journal_health healths[] = {
-        [JOURNAL_IS_WELL] = HEALTH_WELL,
-        [JOURNAL_IS_FULL] = HEALTH_FULL,
-        [JOURNAL_IS_REFUSED] = HEALTH_REFUSED,
-    };
-    if (!persistence_has_changed(&loop->persistence))
-        return;
-    enum journal_state state = persistence_state(&loop->persistence);
-    const char *sentence = persistence_sentence(&loop->persistence);
-    log_line(LOG_WARNING, "journal: %s", sentence);
-    if (state == JOURNAL_IS_FAILED)
-        return; /* the broker ends, and sends nothing more */
-    core_port_journal(loop->port, clock_now(&loop->clock), healths[state], sentence);
-    carry_out(loop);
-}
-
 bool loop_run(struct loop *loop)
 {
     drain_monitors(loop); /* see ready.h */
@@ -684,12 +672,15 @@ bool loop_run(struct loop *loop)
         tell_closed(loop, LANE_DATA);
         authentication_answer(&loop->authentication);
         look_at_access(loop);
+        if (loop->web.due_ns != INT64_MAX)
+            web_child_start(&loop->web, clock_monotonic_ns());
         dismiss_new_connections(loop);
         tick(loop);
         say_kept(loop);
         unpark(loop); /* after reading, which may have made room */
         recall(loop);
-        report_journal(loop);
+        if (persistence_report(&loop->persistence, loop->port, &loop->clock))
+            carry_out(loop);
         report_clogged(loop);
         failpoint_reach("round");
         service_manager_live(loop->manager, clock_monotonic_ns());
@@ -748,7 +739,6 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     }
     carry_out(loop);
     return true;
-    authentication_tell(&loop->authentication, out);
 }
 
 static void tell_figures(void *arg, struct metric_figures *out)
@@ -758,6 +748,7 @@ static void tell_figures(void *arg, struct metric_figures *out)
     out->samples[SAMPLE_CONNECTIONS_CONTROL] = loop->peers.lanes[LANE_CONTROL].count;
     out->samples[SAMPLE_CONNECTIONS_DATA] = loop->peers.lanes[LANE_DATA].count;
     out->samples[SAMPLE_NEW_CONNECTIONS] = loop->new_connections.waiting;
+    authentication_tell(&loop->authentication, out);
     persistence_tell(&loop->persistence, out);
 }
 
@@ -826,8 +817,10 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
         return NULL;
     }
     char fault[AUTHENTICATION_COMPLAINT_BYTES] = "";
-    if (!authentication_open(&loop->authentication, loop->context, config->access, config->key,
-                             fault)) {
+    if (!web_child_open(&loop->web, config->web, config->web_token, config->access[0] != '\0',
+                        fault) ||
+        !authentication_open(&loop->authentication, loop->context, config->access, config->key,
+                             &loop->web, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", fault);
         loop_close(&loop);
         return NULL;
@@ -844,8 +837,13 @@ bool loop_begin(struct loop *loop, const struct config *config, const char *vers
                 char complaint[LOOP_COMPLAINT_BYTES])
 {
     uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
-    return open_core_port(loop, config, version, broker, durability, complaint) &&
-           (*journal == NULL || loop_recover(loop, config, journal, durability, complaint));
+    char key[KEY_TEXT_BYTES + 1];
+    if (!open_core_port(loop, config, version, broker, durability, complaint) ||
+        (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
+        return false;
+    loop_public_key(loop, key);
+    web_child_begin(&loop->web, loop_control_endpoint(loop), key, clock_monotonic_ns());
+    return true;
 }
 
 struct loop_restored loop_restored(const struct loop *loop)
@@ -880,6 +878,7 @@ void loop_close(struct loop **loop)
     *loop = NULL;
     if (old == NULL)
         return;
+    web_child_close(&old->web);
     remove_endpoints(old);
     signals_release(old->signal_fd);
     for (int i = 0; i < LANE_COUNT; i++)

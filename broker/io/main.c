@@ -79,6 +79,7 @@ static void block_signals(bool is_blocked)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGCHLD);
     sigprocmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &signals, NULL);
 }
 

@@ -553,3 +553,22 @@ int persistence_fd(const struct persistence *persistence)
 {
     return persistence->thread != NULL ? journal_thread_fd(persistence->thread) : -1;
 }
+
+bool persistence_report(struct persistence *persistence, struct core_port *port,
+                        struct clock *clock)
+{
+    static const enum journal_health healths[] = {
+        [JOURNAL_IS_WELL] = HEALTH_WELL,
+        [JOURNAL_IS_FULL] = HEALTH_FULL,
+        [JOURNAL_IS_REFUSED] = HEALTH_REFUSED,
+    };
+    if (!persistence_has_changed(persistence))
+        return false;
+    enum journal_state state = persistence_state(persistence);
+    const char *sentence = persistence_sentence(persistence);
+    log_line(LOG_WARNING, "journal: %s", sentence);
+    if (state == JOURNAL_IS_FAILED)
+        return false;
+    core_port_journal(port, clock_now(clock), healths[state], sentence);
+    return true;
+}

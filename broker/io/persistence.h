@@ -13,6 +13,7 @@
 #ifndef IO_PERSISTENCE_H
 #define IO_PERSISTENCE_H
 
+#include "broker/io/clock.h"
 #include "broker/io/core_port.h"
 #include "broker/io/held_output.h"
 #include "broker/io/journal_thread.h"
@@ -125,6 +126,11 @@ bool persistence_is_full(const struct persistence *persistence);
 /* Whether little is left of what is set aside on a full disk, or much waits to be written. */
 bool persistence_is_short(const struct persistence *persistence);
 /* Whether the journal's state is another than when this was asked last. */
+/* Reports each change of the journal once: in the log, and to the taps of all jobs.  true: the port
+ * has effects.  A journal that cannot be written any more ends the broker, which says nothing more
+ * to anybody. */
+bool persistence_report(struct persistence *persistence, struct core_port *port,
+                        struct clock *clock);
 bool persistence_has_changed(struct persistence *persistence);
 enum journal_state persistence_state(const struct persistence *persistence);
 /* A sentence about a state that is not well; stands until the next call. */

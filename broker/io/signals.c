@@ -14,6 +14,7 @@ static void fill_signals(sigset_t *signals)
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGHUP);
+    sigaddset(signals, SIGCHLD);
 }
 
 int signals_open(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* signals.h -- the signals that end the broker, and SIGHUP, as a descriptor that its loop reads. */
+/* signals.h -- the signals that end the broker, SIGHUP, and SIGCHLD, as a descriptor that its loop
+ * reads. */
 #ifndef IO_SIGNALS_H
 #define IO_SIGNALS_H
 

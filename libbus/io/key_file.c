@@ -181,12 +181,16 @@ static const char *whose(const struct stat *status)
     return NULL;
 }
 
+static const char own_descriptors[] = "/proc/self/fd/";
+
 /* Opens a file that holds a secret, and reads it.  text has room for LIMIT_KEY_FILE_BYTES. */
 static enum key_file_err load_secret(const char *path, char *text, size_t *out_bytes,
                                      char complaint[KEY_FILE_COMPLAINT_BYTES])
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    /* A descriptor that this process was given is no link that somebody has put there. */
+    bool is_own = strncmp(path, own_descriptors, sizeof own_descriptors - 1) == 0;
+    int fd = open(path, O_RDONLY | (is_own ? 0 : O_NOFOLLOW) | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         snprintf(complaint, KEY_FILE_COMPLAINT_BYTES, "cannot read the key '%.500s': %s%s", path,
                  errno == ELOOP ? "it is a symbolic link" : strerror(errno),

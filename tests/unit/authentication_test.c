@@ -21,7 +21,7 @@ static bool open_with(const char *text)
     char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
     snprintf(key_path, sizeof key_path, "%s/broker.key", folder.path);
     cr_assert(folder_write(&folder, "access", text, path));
-    bool is_open = authentication_open(&subject, context, path, key_path, complaint);
+    bool is_open = authentication_open(&subject, context, path, key_path, NULL, complaint);
     cr_assert(is_open || complaint[0] != '\0');
     return is_open;
 }
@@ -97,7 +97,7 @@ Test(authentication, draws_another_number_at_each_start)
 Test(authentication, asks_nobody_without_an_access_file)
 {
     char complaint[AUTHENTICATION_COMPLAINT_BYTES] = "";
-    cr_assert(authentication_open(&subject, context, "", "", complaint));
+    cr_assert(authentication_open(&subject, context, "", "", NULL, complaint));
     cr_expect_null(subject.socket);
     cr_expect_null(subject.access);
     cr_expect_not(authentication_is_asked(&subject));
