@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* prometheus_test.c -- a real Prometheus reads a broker by errbus web, and fires the alert of
+ * clients/web/alerts.yml when a party is killed. */
+#include "tests/lib/expect.h"
+#include "tests/lib/fetch.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROMETHEUS "/usr/bin/prometheus"
+
+enum { PATH_BYTES = 2 * FOLDER_PATH_BYTES_MAX, LOOK_MS = 100 };
+
+static struct process web, prometheus, party;
+static struct folder folder;
+static unsigned web_port, prometheus_port;
+
+static void tear_down(void)
+{
+    process_fini(&prometheus);
+    process_fini(&party);
+    process_fini(&web);
+    stage_close();
+    folder_fini(&folder);
+}
+
+TestSuite(prometheus, .init = stage_open, .fini = tear_down, .timeout = 180);
+
+static void start_web(void)
+{
+    const char *line = NULL;
+    const char *const argv[] = {"errbus", "web", "-s", stage.control, "-l", "127.0.0.1:0", NULL};
+    cr_assert(process_start(&web, argv, NULL));
+    cr_assert(process_line(&web, SOON_MS, &line), "%s", process_complained(&web));
+    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &web_port), 1, "%s", line);
+}
+
+/* Its log tells the port that the system chose. */
+static void await_port(void)
+{
+    const char *line = NULL;
+    const char *at = NULL;
+    do {
+        cr_assert(process_complaint(&prometheus, SOON_MS, &line), "%s",
+                  process_complained(&prometheus));
+        at = strstr(line, "msg=\"Listening on\" address=127.0.0.1:");
+    } while (at == NULL);
+    cr_assert_eq(sscanf(strrchr(at, ':'), ":%u", &prometheus_port), 1, "%s", line);
+}
+
+static void start_prometheus(void)
+{
+    char text[1024];
+    char path[PATH_BYTES];
+    char config[PATH_BYTES + 32];
+    char storage[PATH_BYTES + 32];
+    snprintf(text, sizeof text,
+             "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\n"
+             "rule_files: ['%s/clients/web/alerts.yml']\n"
+             "scrape_configs:\n"
+             "  - job_name: errbus\n"
+             "    honor_labels: true\n"
+             "    static_configs: [{targets: ['127.0.0.1:%u']}]\n",
+             TEST_SOURCE_DIR, web_port);
+    cr_assert(folder_make(&folder));
+    cr_assert(folder_write(&folder, "prometheus.yml", text, path));
+    snprintf(config, sizeof config, "--config.file=%s", path);
+    snprintf(storage, sizeof storage, "--storage.tsdb.path=%s/data", folder.path);
+    const char *const argv[] = {PROMETHEUS, config, storage, "--web.listen-address=127.0.0.1:0",
+                                NULL};
+    cr_assert(process_start(&prometheus, argv, NULL));
+    await_port();
+}
+
+/* Looks until the answer of this path has all of these words. */
+static void await_answer(const char *path, const char *first, const char *second)
+{
+    int64_t until_ms = test_now_ms() + 3 * SOON_MS;
+    while (fetch(prometheus_port, path) != 200 || strstr(fetch_body(), first) == NULL ||
+           strstr(fetch_body(), second) == NULL) {
+        cr_assert_lt(test_now_ms(), until_ms, "no '%s' and '%s': %s", first, second,
+                     fetch_answer());
+        usleep(LOOK_MS * 1000);
+    }
+}
+
+Test(prometheus, fires_the_alert_of_a_killed_party)
+{
+    const char *const argv[] = {"errbus", "sub", "-s",    stage.control, "-j",
+                                "train",  "-p",  "alice", "bob/x",       NULL};
+    if (access(PROMETHEUS, X_OK) != 0)
+        cr_skip_test("prometheus is not installed (Debian's package prometheus)");
+    start_web();
+    start_prometheus();
+    cr_assert(process_start(&party, argv, NULL));
+    await_answer("/api/v1/query?query=errbus_parties%7Bstate%3D%22running%22%7D%3D%3D1",
+                 "\"job\":\"train\"", "\"state\":\"running\"");
+    cr_expect_eq(fetch(prometheus_port, "/api/v1/alerts"), 200);
+    cr_expect_null(strstr(fetch_body(), "firing"), "%s", fetch_body());
+    process_signal(&party, SIGKILL);
+    await_answer("/api/v1/alerts", "\"alertname\":\"ErrbusPartyLost\"", "\"state\":\"firing\"");
+    fetch_expect_in_body("Job train has lost 1 parties.");
+    cr_expect_eq(fetch(prometheus_port, "/api/v1/targets"), 200);
+    fetch_expect_in_body("\"health\":\"up\"");
+}
