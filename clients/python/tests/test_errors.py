@@ -22,11 +22,12 @@ PROGRAM = f"{HERE}/traceback_program.py"
 
 
 def as_golden(printed):
-    """Without what differs from place to place: folders, marks below a line of Python 3.11 and
-    newer, and the lines of the package itself."""
+    """The text without what differs from Python to Python: folders, marks below a line, and the
+    lines of the package itself, of which newer ones print several."""
     lines = [line for line in printed.splitlines() if not re.fullmatch(r"[ ~^]+", line)]
     text = "\n".join(lines) + "\n"
-    text = re.sub(r'File ".*/(errbus/\w+\.py)", line \d+(, in .*)\n.*\n', r'File "\1"\2\n', text)
+    text = re.sub(r'File ".*/(errbus/\w+\.py)", line \d+(, in .*)\n(?:    .*\n)*', r'File "\1"\2\n',
+                  text)
     return re.sub(r'File "/.*/(\w+\.py)"', r'File "\1"', text)
 
 
