@@ -19,14 +19,15 @@ STEP_S = 180  # a loaded machine imports torch slowly
 
 
 class Node:
-    """A torchrun with one rank; the lines of the rank come by a thread."""
+    """A torchrun on a host of its own; the lines of its ranks come by a thread."""
 
-    def __init__(self, broker, folder, name, *words):
-        self.name, self.lines = name, queue.Queue()
+    def __init__(self, broker, folder, name, *words, address="127.0.0.1", ranks=1):
+        self.name, self.ranks, self.lines = name, ranks, queue.Queue()
         self.log = open(folder / f"{name}.log", "w+")
         self.process = subprocess.Popen(
             ["torchrun", "--rdzv-backend=errbus", f"--rdzv-endpoint={broker.endpoint}",
-             "--rdzv-id=train", "--local-addr=127.0.0.1", "--nnodes=2:3", "--nproc-per-node=1",
+             "--rdzv-id=train", f"--local-addr={address}", "--nnodes=2:3",
+             f"--nproc-per-node={ranks}",
              f"--rdzv-conf=join_window=1,timeout={STEP_S},party={name}", *words,
              f"{HERE}/torchrun_program.py", folder],
             env=dict(os.environ, NODE=name), text=True, stdout=subprocess.PIPE, stderr=self.log)
@@ -40,15 +41,17 @@ class Node:
         self.log.seek(0)
         return self.log.read()
 
-    def rank_of(self, world):
-        """Its rank, once its worker has begun in a world of that size."""
-        while True:
+    def ranks_of(self, world):
+        """Its ranks, once all its workers have begun in a world of that size."""
+        found = []
+        while len(found) < self.ranks:
             try:
                 line = self.lines.get(timeout=STEP_S)
             except queue.Empty:
                 raise AssertionError(f"{self.name}: no world of {world}: {self.said()[-6000:]}")
             if line[:1] == ["begin"] and int(line[3]) == world:
-                return int(line[1])
+                found.append(int(line[1]))
+        return sorted(found)
 
     def children(self):
         pid = self.process.pid
@@ -59,7 +62,7 @@ class Node:
             return []
 
     def kill(self):
-        """The whole node at once: its rank would outlive torchrun."""
+        """The whole node at once: its ranks would outlive torchrun."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGSTOP)  # it starts no other rank meanwhile
             for pid in self.children():
@@ -79,8 +82,8 @@ class Node:
 def start(tmp_path):
     nodes = []
     with Broker() as broker:
-        def one(name, *words):
-            nodes.append(Node(broker, tmp_path, name, *words))
+        def one(name, *words, **options):
+            nodes.append(Node(broker, tmp_path, name, *words, **options))
             return nodes[-1]
 
         one.broker = broker
@@ -99,8 +102,10 @@ def until_it_waits(broker, name):
 
 
 def all_begin(nodes):
-    ranks = [node.rank_of(len(nodes)) for node in nodes]
-    assert sorted(ranks) == list(range(len(nodes)))
+    """The ranks of each node, once all of all nodes have begun."""
+    world = sum(node.ranks for node in nodes)
+    ranks = [node.ranks_of(world) for node in nodes]
+    assert sorted(sum(ranks, [])) == list(range(world))
     return ranks
 
 
@@ -112,9 +117,25 @@ def test_nodes_come_fail_hang_and_are_killed(start, tmp_path):
     for harm in "node1.raise", "node2.hang":
         (tmp_path / harm).touch()
         assert all_begin(nodes) == ranks, "who stays keeps its rank"
-    first = nodes.pop(ranks.index(0))  # the stores of all others were its own
+    first = nodes.pop(ranks.index([0]))  # the stores of all others were its own
     first.kill()
     all_begin(nodes)
+    (tmp_path / "stop").touch()
+    for node in nodes:
+        assert node.process.wait(STEP_S) == 0, node.said()
+
+
+def test_nodes_on_two_hosts_with_two_ranks_each_go_on_when_a_rank_is_killed(start, tmp_path):
+    nodes = [start(f"node{number}", "--max-restarts=9", address=f"127.0.0.{number + 1}", ranks=2)
+             for number in range(2)]
+    before = all_begin(nodes)
+    assert sorted(before) == [[0, 1], [2, 3]], "the ranks of a node stand together"
+    for node in nodes:  # the one with the stores, and the other one
+        workers = node.children()
+        assert len(workers) == 2
+        os.kill(workers[1], signal.SIGKILL)
+        assert all_begin(nodes) == before, "each node keeps its ranks"
+        assert not set(workers) & set(node.children()), "the other rank of the node is new, too"
     (tmp_path / "stop").touch()
     for node in nodes:
         assert node.process.wait(STEP_S) == 0, node.said()

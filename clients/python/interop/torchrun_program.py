@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MPL-2.0
-"""A rank under torchrun, the only one of its node $NODE: allreduces until somebody stops it.
+"""A rank of the node $NODE under torchrun: it calls allreduce until a test stops it.
 
 usage: torchrun_program.py FOLDER
 
-It raises once there is a file FOLDER/$NODE.raise, and hangs once there is a FOLDER/$NODE.hang; it
-removes that file before.  All ranks end well once there is a FOLDER/stop.
+A rank of the node raises when there is a file FOLDER/$NODE.raise, and hangs when there is a file
+FOLDER/$NODE.hang; before, it removes that file.  All ranks end well when there is a FOLDER/stop.
 """
 import os
 import sys
