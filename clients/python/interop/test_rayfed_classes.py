@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MPL-2.0
+"""The two classes of errbus.rayfed as RayFed's actors call them, without Ray.
+
+TEST_LONG=1: 100,000 edges.
+"""
+import asyncio
+import os
+
+import pytest
+from broker import Broker
+
+pytest.importorskip("ray", reason="ray is not installed here")
+pytest.importorskip("fed", reason="rayfed is not installed here")
+import fed.exceptions  # noqa: E402
+
+import errbus  # noqa: E402
+import errbus.rayfed  # noqa: E402
+
+WAIT_S = 180  # a loaded machine
+SETTINGS = {"timeout_in_ms": WAIT_S * 1000, "expose_error_trace": True}
+AT_ONCE = 64  # sends that RayFed's actor has under way
+EDGE_BYTES_MAX = 8192  # of the broker's memory for an edge with a small value
+
+
+@pytest.fixture(autouse=True)
+def broker(monkeypatch):
+    # Both ask Ray, which does not run here.
+    monkeypatch.setattr(errbus.rayfed, "_was_started_again", lambda: False)
+    monkeypatch.setattr(errbus.rayfed.serialization_utils, "_apply_loads_function_with_whitelist",
+                        lambda: None)
+    with Broker() as started:
+        monkeypatch.setenv("ERRBUS_SERVER", started.endpoint)
+        yield started
+
+
+def sender(party, job="job"):
+    return errbus.rayfed.Sender({}, party, job, None, dict(SETTINGS))
+
+
+def receiver(party, job="job"):
+    return errbus.rayfed.Receiver("", party, job, None, dict(SETTINGS))
+
+
+def play(*proxies, steps):
+    """Runs the steps in one loop, and stops the proxies behind them."""
+    async def run():
+        try:
+            return await asyncio.wait_for(steps(), WAIT_S)
+        finally:
+            for proxy in proxies:
+                await proxy.stop()
+
+    return asyncio.run(run())
+
+
+def test_what_the_actors_of_rayfed_ask_is_answered():
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        starting = asyncio.ensure_future(bob.start())
+        assert await bob.is_ready() == (True, "") and await alice.is_ready() is True
+        assert await alice.send("bob", None, "ping", "ping") == "OK"
+        assert await alice.send("bob", None, "ping", "ping") == "OK", "it asks again and again"
+        assert await alice.send("bob", {"w": [1, 2]}, "12#0", "13") == "OK"
+        assert await bob.get_data("alice", "12#0", "13") == {"w": [1, 2]}
+        assert not starting.done(), "this task keeps the actor alive"
+        starting.cancel()
+        config = await alice.get_proxy_config()
+        assert config.timeout_in_ms == SETTINGS["timeout_in_ms"]
+
+    play(alice, bob, steps=steps)
+
+
+def test_a_receiver_that_comes_late_gets_the_value():
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        assert await alice.send("bob", 7, 1, 2) == "OK"
+        assert await bob.is_ready() == (True, "")
+        assert await bob.get_data("alice", 1, 2) == 7
+
+    play(alice, bob, steps=steps)
+
+
+def test_a_receiver_waits_for_a_sender_that_comes_late():
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        wait = asyncio.ensure_future(bob.get_data("alice", 1, 2))
+        assert await bob.is_ready() == (True, "") and not wait.done()
+        await alice.send("bob", 7, 1, 2)
+        assert await wait == 7
+
+    play(alice, bob, steps=steps)
+
+
+def test_jobs_with_the_same_ids_do_not_meet():
+    proxies = [make(party, job) for job in ("one", "two")
+               for make, party in ((sender, "alice"), (receiver, "bob"))]
+
+    async def steps():
+        for proxy, value in zip(proxies[::2], ("of one", "of two")):
+            await proxy.send("bob", value, 1, 2)
+        return [await proxy.get_data("alice", 1, 2) for proxy in proxies[1::2]]
+
+    assert play(*proxies, steps=steps) == ["of one", "of two"]
+
+
+def test_a_failed_task_is_returned_as_rayfed_s_error():
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        cause = ValueError("no batch left")
+        await alice.send("bob", fed.exceptions.FedRemoteError("alice", cause), 1, 2)
+        await alice.send("bob", fed.exceptions.FedRemoteError("alice", None), 3, 4)
+        return [await bob.get_data("alice", *ids) for ids in ((1, 2), (3, 4))]
+
+    told, hidden = play(alice, bob, steps=steps)
+    assert isinstance(told, fed.exceptions.FedRemoteError) and told._src_party == "alice"
+    assert (told._cause.type, told._cause.message) == ("python.ValueError", "no batch left")
+    assert isinstance(hidden, fed.exceptions.FedRemoteError) and hidden._cause is None
+
+
+def test_a_sender_that_leaves_ends_the_wait_for_what_it_never_sent():
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        wait = asyncio.ensure_future(bob.get_data("alice", 5, 6))
+        assert await alice.is_ready() and await bob.is_ready() == (True, "")
+        await alice.stop()
+        return await wait
+
+    error = play(bob, steps=steps)
+    assert isinstance(error, fed.exceptions.FedRemoteError)
+    assert error._cause.party == "alice" and error._cause.type == "errbus.never_promised"
+
+
+def resident(process):
+    with open(f"/proc/{process.pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_memory_of_the_broker_for_each_edge_is_bounded(broker, capsys):
+    count = 100_000 if os.environ.get("TEST_LONG") else 2_000
+    alice, bob = sender("alice"), receiver("bob")
+
+    async def steps():
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def one(number):
+            async with room:
+                await alice.send("bob", number, f"{number}#0", number + 1)
+
+        await alice.is_ready()
+        before = resident(broker.process)
+        await asyncio.gather(*(one(number) for number in range(count)))
+        grown = resident(broker.process) - before
+        last = count - 1
+        assert await bob.get_data("alice", f"{last}#0", count) == last
+        return grown / count
+
+    bytes_each = play(alice, bob, steps=steps)
+    with capsys.disabled():
+        print(f"\n{count} edges: {bytes_each:.0f} bytes of the broker's memory each")
+    assert bytes_each < EDGE_BYTES_MAX
