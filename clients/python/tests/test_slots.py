@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import until
 
 import errbus
 
@@ -129,7 +130,9 @@ def test_a_slot_that_needs_a_failed_one_fails_with_its_error(broker):
     with pytest.raises(errbus.Dependency) as caught:
         carol.get("bob/model", 0, 5)
     assert caught.value.root.party == "alice" and caught.value.root.type == "python.ValueError"
-    assert model.is_settled or not model.is_settled
+    until(lambda: model.is_settled)
+    with pytest.raises(errbus.Settled):
+        model.commit(b"late")
 
 
 def test_an_abandoned_slot_and_a_second_settlement(broker):
