@@ -6,6 +6,7 @@
  * keys are kept in the order in which zconfig lists the keys. */
 #include "broker/io/config.h"
 
+#include "broker/io/durability.h"
 #include "broker/io/endpoint.h"
 #include "libbus/base/must.h"
 
@@ -120,7 +121,7 @@ static const char *kind_form(enum kind kind)
     case KIND_TEXT:
     case KIND_ENDPOINT:
     case KIND_PLACE: return "some text";
-    case KIND_LEVEL: return "memory, process or disk";
+    case KIND_LEVEL: return "memory, process, disk or shared";
     case KIND_FORM: return "text or json";
     case KIND_BYTES: return "a number of bytes such as 4096, 64K, 512M or 4G";
     case KIND_NUMBER:
@@ -134,7 +135,6 @@ static const char *kind_form(enum kind kind)
 /* What is wrong with a text, or NULL. */
 static const char *text_fault(enum kind kind, const char *value)
 {
-    static const char *const levels[] = {"memory", "process", "disk"};
     if (kind == KIND_ENDPOINT)
         return endpoint_fault(value);
     if (kind == KIND_PLACE)
@@ -142,10 +142,8 @@ static const char *text_fault(enum kind kind, const char *value)
     if (kind == KIND_FORM)
         return strcmp(value, "text") == 0 || strcmp(value, "json") == 0 ? NULL
                                                                         : "expected text or json";
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0] && kind == KIND_LEVEL; i++)
-        if (strcmp(value, levels[i]) == 0)
-            return NULL;
-    return kind == KIND_LEVEL ? "expected memory, process or disk" : NULL;
+    bool is_fault = kind == KIND_LEVEL && durability_named(value) == DURABILITY_COUNT;
+    return is_fault ? "expected memory, process, disk or shared" : NULL;
 }
 
 static bool set_text(const struct key *key, char *place, const char *value, char *complaint)

@@ -352,6 +352,7 @@ static enum core_port_saying saying_of(const struct msg *msg)
     case MSG_AT_ONCE: return CORE_PORT_NEWS;
     case MSG_OUTCOMES: return CORE_PORT_OUTCOME;
     case MSG_ANSWERS: return CORE_PORT_ANSWER;
+    case MSG_CONCLUSIONS: return CORE_PORT_CONCLUSION;
     case MSG_OF_PARTY: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_ANSWER;
     }
     must(!"a message that waits for something else");
@@ -473,8 +474,8 @@ static void fact_out(struct core_port *port, const struct effect *effect, struct
     out->is_essential = fact_is_essential((enum fact_type)effect->index);
 }
 
-/* Whether the journal has all that these effects tell: payload and outcome of a value that came
- * whole are in it together. */
+/* Whether all that these effects tell is kept: payload and outcome of a value that came whole are
+ * in the journal together. */
 static bool is_kept(const struct core_port *port, uint32_t from, uint32_t until)
 {
     for (uint32_t i = from; i < until; i++) {

@@ -74,9 +74,10 @@ enum core_port_out_kind {
 };
 /* What is said with a part, for who must keep first what it tells. */
 enum core_port_saying {
-    CORE_PORT_NEWS,    /* control events and signs of life: they wait for nothing */
-    CORE_PORT_OUTCOME, /* frames: what slots became */
-    CORE_PORT_ANSWER,  /* what was accepted, refused, granted, opened */
+    CORE_PORT_NEWS,       /* control events and signs of life: they wait for nothing */
+    CORE_PORT_OUTCOME,    /* frames: what slots became */
+    CORE_PORT_ANSWER,     /* what was accepted, refused, granted, opened */
+    CORE_PORT_CONCLUSION, /* refused sessions, verdicts and dead letters */
     CORE_PORT_SAYING_COUNT,
 };
 struct core_port_out {
@@ -90,7 +91,7 @@ struct core_port_out {
     bool is_warning;    /* LOG: an operator wants to know; otherwise only one who follows closely */
     payload_id payload; /* FACT: whose bytes stand beside the record; 0: it has none */
     int64_t error_ns;   /* DATA: an error is in it, decided at this time; 0: none is */
-    bool is_kept;       /* DATA: these are values of which the journal has all already */
+    bool is_kept;       /* DATA: of these values all is kept already (core_port_logged()) */
     bool is_essential;  /* FACT: it may use the space that is set aside for bad news */
 };
 /* The next thing to do; false: nothing more.  All is to be taken before the next thing is let in,
@@ -115,7 +116,7 @@ struct journal_step *core_port_move(struct core_port *port, uint32_t *at, uint64
 bool core_port_is_logged(const struct core_port *port);
 /* The position of the oldest payload; UINT64_MAX: there is none. */
 uint64_t core_port_needed_from(const struct core_port *port);
-/* The payload with this key is in the journal now. */
+/* The payload with this key is in the journal now, and kept as well as an outcome must be. */
 void core_port_logged(struct core_port *port, uint64_t key, uint64_t at);
 /* Payloads in the journal may go from memory, and are read back when they are sent.  Before
  * anything is let in or replayed. */

@@ -2,9 +2,9 @@
 /* held_output.h -- outgoing parts that wait for the journal.
  *
  * A part may tell of any step up to the newest one that was decided when the part was made.  So it
- * waits for the ticket of that step (journal_thread.h).  Outcomes wait until it is logged; answers
- * wait until it is synced, if that durability was asked for.  Each kind has a queue of its own, in
- * order: outcomes and answers go by different connections, and answers may wait for the disk. */
+ * waits for the ticket of that step (journal_thread.h), until it is logged or synced
+ * (durability.h).  Outcomes have a queue of their own, in order: they go by other connections than
+ * answers, and at `disk` wait for less. */
 #ifndef IO_HELD_OUTPUT_H
 #define IO_HELD_OUTPUT_H
 

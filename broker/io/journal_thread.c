@@ -31,7 +31,7 @@ struct steps {
 
 struct journal_thread {
     struct journal *journal; /* the thread's */
-    bool wants_sync;
+    enum journal_pace pace;
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
     uint64_t untrimmed; /* what lies below may go, and did not; the thread's; 0: nothing */
     int fd;
@@ -177,13 +177,18 @@ static enum journal_err thread_append(struct journal_thread *thread, size_t coun
                           count, how, thread->positions);
 }
 
-/* What an append that failed means, and whether it may be tried again. */
-static enum journal_state state_of(enum journal_err err)
+static bool wants_sync(const struct journal_thread *thread)
 {
-    return err == JOURNAL_FAILED || err == JOURNAL_FENCED || err == JOURNAL_POSITION ||
-                   err == JOURNAL_LIMIT
-               ? JOURNAL_IS_FAILED
-               : JOURNAL_IS_REFUSED;
+    return thread->pace != JOURNAL_PACE_LAZY;
+}
+
+/* What an append that failed means, and whether it may be tried again. */
+static enum journal_state state_of(const struct journal_thread *thread, enum journal_err err)
+{
+    bool is_over = err == JOURNAL_FAILED || err == JOURNAL_FENCED || err == JOURNAL_POSITION ||
+                   err == JOURNAL_LIMIT;
+    bool is_final = thread->pace == JOURNAL_PACE_SHARED && err != JOURNAL_FULL;
+    return is_over || is_final ? JOURNAL_IS_FAILED : JOURNAL_IS_REFUSED;
 }
 
 /* Trims what the newest whole checkpoint does not need.  If that fails, the next checkpoint trims
@@ -196,7 +201,7 @@ static void thread_trim(struct journal_thread *thread, uint64_t needed_from)
     uint64_t below = start < needed_from ? start : needed_from;
     thread->untrimmed = journal_trim(thread->journal, below) == JOURNAL_OK ? 0 : below;
     thread->has_trimmed = journal_first(thread->journal) > first;
-    thread->is_given_up = !thread->wants_sync;
+    thread->is_given_up = !wants_sync(thread);
     failpoint_reach("trimmed");
 }
 
@@ -214,7 +219,7 @@ static enum journal_state write_records(struct journal_thread *thread, size_t co
         state = JOURNAL_IS_FULL;
         err = thread_append(thread, count, how | JOURNAL_ESSENTIAL);
     }
-    return err == JOURNAL_OK ? state : state_of(err);
+    return err == JOURNAL_OK ? state : state_of(thread, err);
 }
 
 /* What the last step of a batch asks for, now that it is written. */
@@ -290,7 +295,7 @@ static struct timespec time_in(long ms)
 /* Lock; given up meanwhile.  Behind a batch of a stream: waits for more of it. */
 static void await_stream(struct journal_thread *thread)
 {
-    if (thread->wants_sync || thread->is_closing ||
+    if (wants_sync(thread) || thread->is_closing ||
         thread->last_bytes < JOURNAL_THREAD_STREAM_BYTES ||
         thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES)
         return;
@@ -369,7 +374,7 @@ static void probe(struct journal_thread *thread)
     note_place(thread);
     if (err == JOURNAL_FULL)
         return;
-    set_state(thread, err == JOURNAL_OK ? JOURNAL_IS_WELL : state_of(err));
+    set_state(thread, err == JOURNAL_OK ? JOURNAL_IS_WELL : state_of(thread, err));
     thread_tell(thread);
 }
 
@@ -428,7 +433,7 @@ static bool care_for_flushes(struct journal_thread *thread)
 {
     if (thread->flushing == FLUSH_DONE)
         end_flush(thread);
-    if (thread->flushing == FLUSH_NONE && !thread->wants_sync &&
+    if (thread->flushing == FLUSH_NONE && !wants_sync(thread) &&
         thread->news.state != JOURNAL_IS_FAILED && is_flush_due(thread))
         begin_flush(thread);
     return thread->flushing == FLUSH_ASKED &&
@@ -488,10 +493,11 @@ static void *thread_run(void *arg)
     while (thread->news.state != JOURNAL_IS_FAILED) {
         bool must_wait = care_for_flushes(thread);
         bool has_work = thread->waiting.first != NULL && !is_refused && !must_wait;
-        bool is_behind = thread->wants_sync && thread->news.synced < thread->news.logged;
+        bool is_behind = wants_sync(thread) && thread->news.synced < thread->news.logged;
+        bool is_sync_first = is_behind && thread->pace == JOURNAL_PACE_SHARED;
         if (thread->news.state == JOURNAL_IS_FAILED) {
             break;
-        } else if (has_work) {
+        } else if (has_work && !is_sync_first) {
             is_refused = !write_waiting(thread);
             if (!is_refused)
                 await_stream(thread);
@@ -563,7 +569,7 @@ static bool init_locks(struct journal_thread *thread)
     return is_made;
 }
 
-struct journal_thread *journal_thread_open(struct journal **journal, bool wants_sync)
+struct journal_thread *journal_thread_open(struct journal **journal, enum journal_pace pace)
 {
     struct journal_thread *thread = calloc(1, sizeof *thread);
     if (thread == NULL)
@@ -572,8 +578,8 @@ struct journal_thread *journal_thread_open(struct journal **journal, bool wants_
         free(thread);
         return NULL;
     }
-    thread->wants_sync = wants_sync;
-    thread->is_given_up = !wants_sync; /* the last process may have left some */
+    thread->pace = pace;
+    thread->is_given_up = !wants_sync(thread); /* the last process may have left some */
     thread->journal = *journal;
     note_place(thread);
     thread->records = calloc(JOURNAL_THREAD_RECORDS, sizeof *thread->records);
@@ -672,10 +678,11 @@ void journal_thread_writes(struct journal_thread *thread, struct histogram *out_
     pthread_mutex_unlock(&thread->lock);
 }
 
-struct journal_step *journal_thread_logged(struct journal_thread *thread)
+struct journal_step *journal_thread_logged(struct journal_thread *thread, uint64_t until)
 {
     pthread_mutex_lock(&thread->lock);
-    struct journal_step *step = pop(&thread->logged);
+    bool is_reached = thread->logged.first != NULL && thread->logged.first->ticket <= until;
+    struct journal_step *step = is_reached ? pop(&thread->logged) : NULL;
     pthread_mutex_unlock(&thread->lock);
     return step;
 }

@@ -18,7 +18,12 @@
  * set aside for essential records, and the news say so: the core lets nothing new in meanwhile.
  * Room is set aside for more than may wait here (JOURNAL_THREAD_WAITING_BYTES), so what was decided
  * before that finds place.  When the system refuses to write, what waits is tried again and again;
- * until then nothing more is said to be kept.  When a sync failed it is over (journal.h). */
+ * until then nothing more is said to be kept.  When a sync failed it is over (journal.h).
+ *
+ * On a disk that several machines share (JOURNAL_PACE_SHARED) readers wait for the sync, too.  So
+ * it is never put off for what came meanwhile: whatever is given waits for two syncs at most.  A
+ * write that is refused there is the end.  The disk was taken away from this machine, and a broker
+ * on another one can go on. */
 #ifndef IO_JOURNAL_THREAD_H
 #define IO_JOURNAL_THREAD_H
 
@@ -67,7 +72,7 @@ enum journal_state {
     JOURNAL_IS_WELL,
     JOURNAL_IS_FULL,    /* only what is essential may be decided */
     JOURNAL_IS_REFUSED, /* the system refuses to write; it is tried again */
-    JOURNAL_IS_FAILED,  /* a sync failed, or another has the journal: this process must end */
+    JOURNAL_IS_FAILED,  /* it is over: this process must end */
 };
 struct journal_news {
     uint64_t logged;    /* the newest ticket that is in the log */
@@ -85,9 +90,15 @@ struct journal_news {
 
 struct journal_thread;
 
-/* Takes the journal over.  wants_sync: all is synced as it comes; otherwise when it closes.  NULL:
- * no memory, threads or descriptors, and the journal is the caller's still. */
-struct journal_thread *journal_thread_open(struct journal **journal, bool wants_sync);
+enum journal_pace {
+    JOURNAL_PACE_LAZY,   /* it is flushed now and then, and synced when it closes */
+    JOURNAL_PACE_SYNCED, /* all is synced as it comes, but what waits is written before that */
+    JOURNAL_PACE_SHARED, /* what is written is synced before more is written */
+};
+
+/* Takes the journal over.  NULL: no memory, threads or descriptors, and the journal is the caller's
+ * still. */
+struct journal_thread *journal_thread_open(struct journal **journal, enum journal_pace pace);
 /* Writes what waits, syncs, closes the journal; what is refused is given up. */
 void journal_thread_close(struct journal_thread **thread);
 
@@ -114,8 +125,9 @@ int journal_thread_fd(const struct journal_thread *thread);
 struct journal_news journal_thread_news(struct journal_thread *thread);
 /* How long the appends took. */
 void journal_thread_writes(struct journal_thread *thread, struct histogram *out_writes);
-/* A step with a payload that is logged now, the caller's to free; NULL: no more. */
-struct journal_step *journal_thread_logged(struct journal_thread *thread);
+/* A step with a payload that is logged now, and whose ticket is at most `until`; the caller's to
+ * free.  NULL: no more. */
+struct journal_step *journal_thread_logged(struct journal_thread *thread, uint64_t until);
 void journal_step_free(struct journal_step **step);
 /* A sentence about what is refused or failed; stands until the next call. */
 const char *journal_thread_complaint(struct journal_thread *thread);

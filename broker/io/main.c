@@ -35,8 +35,6 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 static const char remedy[] =
     "name another directory with --journal DIR, or keep everything in memory with --journal none";
 
-static const char *const levels[DURABILITY_COUNT] = {"memory", "process", "disk"};
-
 static void tune_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
@@ -147,10 +145,9 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
 {
     const char *asked = config->durability;
     bool is_none = strcmp(config->journal, "none") == 0;
-    int level = is_none ? DURABILITY_MEMORY : DURABILITY_DISK;
+    enum durability level = is_none ? DURABILITY_MEMORY : DURABILITY_DISK;
     if (asked[0] != '\0')
-        for (level = 0; level < DURABILITY_COUNT && strcmp(asked, levels[level]) != 0;)
-            level++;
+        level = durability_named(asked);
     if (level != DURABILITY_MEMORY && is_none) {
         log_line(LOG_ERROR, "--durability %s needs a journal: remove --journal none", asked);
         return false;
@@ -162,7 +159,7 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
     }
     if (level == DURABILITY_MEMORY)
         snprintf(config->journal, sizeof config->journal, "none");
-    *out_durability = (enum durability)level;
+    *out_durability = level;
     return true;
 }
 
@@ -257,7 +254,7 @@ static bool open_journal(const struct config *config, enum durability durability
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
                                       .on_record = tell_of_reading,
                                       .on_record_arg = manager,
-                                      .is_lazy = durability != DURABILITY_DISK};
+                                      .is_lazy = !durability_syncs(durability)};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
@@ -312,7 +309,7 @@ static int check_config(struct config *config)
     enum durability durability = DURABILITY_MEMORY;
     if (!choose_durability(config, &durability) || !choose_journal(config))
         return EXIT_USAGE;
-    snprintf(config->durability, sizeof config->durability, "%s", levels[durability]);
+    snprintf(config->durability, sizeof config->durability, "%s", durability_name(durability));
     if (strcmp(config->journal, "none") == 0)
         config->durability[0] = '\0'; /* it follows from that */
     config_print(config, stdout);

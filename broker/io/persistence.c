@@ -17,15 +17,21 @@
 /* A checkpoint is written in steps of this size. */
 #define CHECKPOINT_STEP_BYTES ((size_t)4 * 1024 * 1024)
 
-/* Where a part of each kind waits; HELD_STAGE_COUNT: nowhere. */
-static const uint8_t stages[CORE_PORT_SAYING_COUNT] = {[CORE_PORT_NEWS] = HELD_STAGE_COUNT,
-                                                       [CORE_PORT_OUTCOME] = HELD_OUTCOMES,
-                                                       [CORE_PORT_ANSWER] = HELD_ANSWERS};
+/* What the parts of each stage wait for. */
+static const enum core_port_saying sayings[HELD_STAGE_COUNT] = {
+    [HELD_OUTCOMES] = CORE_PORT_OUTCOME, [HELD_ANSWERS] = CORE_PORT_ANSWER};
 
 void persistence_init(struct persistence *persistence, struct memory *memory)
 {
     *persistence = (struct persistence){.durability = DURABILITY_MEMORY, .moved_from = UINT64_MAX};
     held_output_init(&persistence->output, memory);
+}
+
+static enum journal_pace pace_of(enum durability durability)
+{
+    if (durability == DURABILITY_SHARED)
+        return JOURNAL_PACE_SHARED;
+    return durability_syncs(durability) ? JOURNAL_PACE_SYNCED : JOURNAL_PACE_LAZY;
 }
 
 bool persistence_start(struct persistence *persistence, const char *where, struct journal **journal,
@@ -38,7 +44,7 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     journal_set_aside(*journal, PERSISTENCE_ASIDE_TIMES * persistence->snapshot_bytes);
     if (journal_reader_open(where, id, &persistence->reader, complaint) != JOURNAL_OK)
         return false;
-    persistence->thread = journal_thread_open(journal, durability == DURABILITY_DISK);
+    persistence->thread = journal_thread_open(journal, pace_of(durability));
     if (persistence->thread == NULL) {
         snprintf(complaint, JOURNAL_COMPLAINT_BYTES,
                  "out of memory or threads for the writer of the journal");
@@ -405,19 +411,18 @@ void persistence_checkpoint(struct persistence *persistence, struct core_port *p
 
 static uint64_t reached(const struct persistence *persistence, enum held_output_stage stage)
 {
-    bool is_on_disk = stage == HELD_ANSWERS && persistence->durability == DURABILITY_DISK;
+    bool is_on_disk = durability_wait(persistence->durability, sayings[stage]) == WAIT_FOR_DISK;
     return is_on_disk ? persistence->news.synced : persistence->news.logged;
 }
 
 bool persistence_holds(struct persistence *persistence, struct core_port_out *out)
 {
-    uint8_t stage = stages[out->saying];
-    if (stage == HELD_STAGE_COUNT ||
+    enum held_output_stage stage = out->saying == CORE_PORT_OUTCOME ? HELD_OUTCOMES : HELD_ANSWERS;
+    if (durability_wait(persistence->durability, out->saying) == WAIT_FOR_NOTHING ||
         (out->kind != CORE_PORT_CONTROL && out->kind != CORE_PORT_DATA))
         return false;
-    bool is_kept =
-        out->is_kept || reached(persistence, (enum held_output_stage)stage) >= persistence->ticket;
-    if (is_kept && held_output_is_empty(&persistence->output, (enum held_output_stage)stage))
+    bool is_kept = out->is_kept || reached(persistence, stage) >= persistence->ticket;
+    if (is_kept && held_output_is_empty(&persistence->output, stage))
         return false;
     struct held held = {.ticket = persistence->ticket,
                         .conn = out->conn,
@@ -425,7 +430,7 @@ bool persistence_holds(struct persistence *persistence, struct core_port_out *ou
                         .error_ns = out->error_ns,
                         .part = out->part};
     memcpy(held.head, out->head, sizeof held.head);
-    held_output_push(&persistence->output, (enum held_output_stage)stage, &held);
+    held_output_push(&persistence->output, stage, &held);
     out->part = NULL;
     return true;
 }
@@ -466,7 +471,8 @@ void persistence_hear(struct persistence *persistence, struct core_port *port, i
     persistence_trim(persistence, port, now_ns);
     tell_kept(persistence, port);
     struct journal_step *step;
-    while ((step = journal_thread_logged(persistence->thread)) != NULL) {
+    uint64_t kept = reached(persistence, HELD_OUTCOMES);
+    while ((step = journal_thread_logged(persistence->thread, kept)) != NULL) {
         core_port_logged(port, step->key, step->payload_at);
         journal_step_free(&step);
     }

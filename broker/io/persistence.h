@@ -3,26 +3,19 @@
  * back until it is kept.
  *
  * What a part waits for depends on its kind (core_port.h) and on the durability of the broker:
- *
- *                      memory     process              disk
- *   outcomes         at once    in the log           in the log
- *   answers          at once    in the log           on the disk
- *   all else         at once    at once              at once
- *
- * "In the log" survives the end of the broker's process, "on the disk" the end of its machine. */
+ * durability.h has the table. */
 #ifndef IO_PERSISTENCE_H
 #define IO_PERSISTENCE_H
 
 #include "broker/io/clock.h"
 #include "broker/io/core_port.h"
+#include "broker/io/durability.h"
 #include "broker/io/held_output.h"
 #include "broker/io/journal_thread.h"
 
 #include <stdbool.h>
 
 enum { PERSISTENCE_SENTENCE_BYTES = JOURNAL_COMPLAINT_BYTES + 64 };
-
-enum durability { DURABILITY_MEMORY, DURABILITY_PROCESS, DURABILITY_DISK, DURABILITY_COUNT };
 
 struct persistence {
     enum durability durability;

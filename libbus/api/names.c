@@ -38,6 +38,7 @@ static const char *const durabilities[] = {
     [BUS_DURABILITY_MEMORY] = "memory",
     [BUS_DURABILITY_PROCESS] = "process",
     [BUS_DURABILITY_DISK] = "disk",
+    [BUS_DURABILITY_SHARED] = "shared",
 };
 static const char *const disclosures[] = {
     [BUS_DISCLOSURE_FULL] = "full",

@@ -336,7 +336,7 @@ Test(errbusd, refuses_what_it_does_not_know)
     char words[2 * FOLDER_PATH_BYTES_MAX];
     expect_refusal(WORDS("--frobnicate"), 2, "--frobnicate");
     expect_refusal(WORDS("here"), 2, "here");
-    expect_refusal(WORDS("--durability", "hope"), 2, "memory, process or disk");
+    expect_refusal(WORDS("--durability", "hope"), 2, "memory, process, disk or shared");
     expect_refusal(WORDS("--durability", "disk"), 2, "needs a journal: remove --journal none");
     expect_refusal(WORDS("--durability", "process"), 2, "--durability process needs a journal");
     expect_refusal(WORDS("--durability", "memory", "--journal", "/proc/errbus"), 2,

@@ -173,7 +173,7 @@ Test(config, refuses_endpoints_and_levels_that_are_none)
     expect_refused("advertise = a/b\n", ":1: advertise: 'a/b': expected a host name, HOST:PORT, "
                                         "tcp://HOST:PORT or ipc://PATH");
     expect_refused("durability = hope\n",
-                   ":1: durability: 'hope': expected memory, process or disk");
+                   ":1: durability: 'hope': expected memory, process, disk or shared");
 }
 
 /* What is printed is a file that sets the same. */

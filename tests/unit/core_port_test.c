@@ -718,13 +718,16 @@ static void say_what_may_be_kept_first(struct effects *effects)
     effects_msg(effects, CONTROL, MSG_ACCEPTED);
     effects_msg(effects, CONTROL, MSG_ECHO);
     effects_msg(effects, CONTROL, MSG_STATUS_END);
+    effects_msg(effects, CONTROL, MSG_VERDICT);
+    effects_msg(effects, CONTROL, MSG_REFUSED)->as.refused.type = span_text("errbus.fenced");
 }
 
 /* Who only looks must be told even of a journal that cannot be written. */
 Test(core_port, lets_observers_wait_for_no_journal)
 {
     static const enum core_port_saying expected[] = {
-        CORE_PORT_NEWS, CORE_PORT_ANSWER, CORE_PORT_NEWS, CORE_PORT_NEWS, CORE_PORT_ANSWER};
+        CORE_PORT_NEWS,       CORE_PORT_ANSWER,     CORE_PORT_NEWS,  CORE_PORT_NEWS,
+        CORE_PORT_CONCLUSION, CORE_PORT_CONCLUSION, CORE_PORT_ANSWER};
     script = say_what_may_be_kept_first;
     core_port_tick(port, now);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {

@@ -1097,7 +1097,7 @@ Test(core, refuses_the_chunks_of_a_slot_that_has_failed_once)
 /* Each kind of acknowledgement names what it is worth. */
 Test(core, says_with_each_acknowledgement_what_survives)
 {
-    for (uint8_t level = 0; level < 3; level++) {
+    for (uint8_t level = 0; level < 4; level++) {
         options.durability = level;
         restart();
         durability = UINT64_MAX;

@@ -13,10 +13,10 @@ enum { SOON_MS = 20000 };
 static struct sim_disk *sim;
 static struct journal_thread *thread;
 
-static void start(bool wants_sync)
+static void start(enum journal_pace pace)
 {
     struct journal *journal = driver_open(sim);
-    thread = journal_thread_open(&journal, wants_sync);
+    thread = journal_thread_open(&journal, pace);
     cr_assert_not_null(thread);
     cr_assert_null(journal);
 }
@@ -83,7 +83,7 @@ static uint64_t count_after_crash(void)
 
 Test(journal_thread, logs_and_syncs_in_order)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     for (uint64_t i = 0; i < 500; i++)
         cr_assert_eq(give(i), i + 1);
     wait_for(500, 500, JOURNAL_IS_WELL);
@@ -110,7 +110,7 @@ Test(journal_thread, takes_as_many_records_in_a_step_as_are_written_at_once)
                                     JOURNAL_THREAD_RECORDS, JOURNAL_THREAD_RECORDS};
     uint64_t number = 0;
     uint64_t ticket = 0;
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         ticket = give_many(number, counts[i]);
         number += counts[i];
@@ -122,19 +122,19 @@ Test(journal_thread, takes_as_many_records_in_a_step_as_are_written_at_once)
 
 Test(journal_thread, takes_no_more_records_in_a_step_than_that, .signal = SIGABRT)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     (void)give_many(0, JOURNAL_THREAD_RECORDS + 1);
 }
 
 Test(journal_thread, takes_no_step_without_a_record, .signal = SIGABRT)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     (void)give_many(0, 0);
 }
 
 Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
 {
-    start(false);
+    start(JOURNAL_PACE_LAZY);
     for (uint64_t i = 0; i < 100; i++)
         give(i);
     struct journal_news news = wait_for(100, 0, JOURNAL_IS_WELL);
@@ -148,7 +148,7 @@ Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
  * never come. */
 Test(journal_thread, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
 {
-    start(false);
+    start(JOURNAL_PACE_LAZY);
     static uint8_t zeros[DRIVER_SEGMENT / 2];
     uint64_t ticket = 0;
     for (int round = 0; round < 20; round++) {
@@ -165,7 +165,7 @@ Test(journal_thread, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
 
 Test(journal_thread, says_where_payloads_are)
 {
-    start(false);
+    start(JOURNAL_PACE_LAZY);
     uint64_t at[10];
     for (uint64_t i = 0; i < 10; i++) {
         uint8_t body[DRIVER_BODY_MAX];
@@ -178,13 +178,14 @@ Test(journal_thread, says_where_payloads_are)
     }
     wait_for(10, 0, JOURNAL_IS_WELL);
     for (uint64_t i = 0; i < 10; i++) {
-        struct journal_step *step = journal_thread_logged(thread);
+        cr_assert_null(journal_thread_logged(thread, i), "its ticket is %d", (int)i + 1);
+        struct journal_step *step = journal_thread_logged(thread, i + 1);
         cr_assert_not_null(step);
         cr_assert_eq(step->key, 100 + i);
         at[i] = step->payload_at;
         journal_step_free(&step);
     }
-    cr_assert_null(journal_thread_logged(thread));
+    cr_assert_null(journal_thread_logged(thread, UINT64_MAX));
     journal_thread_close(&thread);
     struct journal *journal = driver_open(sim);
     for (uint64_t i = 0; i < 10; i++) {
@@ -199,7 +200,7 @@ Test(journal_thread, says_where_payloads_are)
 
 Test(journal_thread, stops_reading_when_too_much_waits)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     sim_disk_fault(sim, SIM_WRITE, 0, UINT64_MAX, EIO);
     static uint8_t large[1 << 20];
     uint64_t given = 0;
@@ -214,7 +215,7 @@ Test(journal_thread, stops_reading_when_too_much_waits)
 
 Test(journal_thread, tries_again_what_the_system_refuses)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     sim_disk_fault(sim, SIM_WRITE, 0, 3, EIO);
     give(0);
     struct journal_news news = wait_for(0, 0, JOURNAL_IS_REFUSED);
@@ -227,9 +228,40 @@ Test(journal_thread, tries_again_what_the_system_refuses)
     cr_assert_eq(count_after_crash(), 2);
 }
 
+/* The disk was taken away from this machine. */
+Test(journal_thread, ends_where_a_shared_disk_refuses_to_write)
+{
+    start(JOURNAL_PACE_SHARED);
+    give(0);
+    wait_for(1, 1, JOURNAL_IS_WELL);
+    sim_disk_fault(sim, SIM_WRITE, 0, 1, EIO);
+    give(1);
+    struct journal_news news = wait_for(1, 1, JOURNAL_IS_FAILED);
+    cr_expect_eq(news.logged, 1);
+    cr_expect_neq(journal_thread_complaint(thread)[0], '\0');
+    journal_thread_close(&thread);
+    cr_expect_eq(count_after_crash(), 1);
+}
+
+/* What one write left is synced before the next: else readers wait as long as more comes. */
+Test(journal_thread, syncs_a_shared_disk_before_it_writes_more)
+{
+    enum { ROUNDS = 200 };
+    const char *told = NULL;
+    start(JOURNAL_PACE_SHARED);
+    for (uint64_t i = 0; i < ROUNDS; i++)
+        give(i);
+    wait_for(ROUNDS, ROUNDS, JOURNAL_IS_WELL);
+    journal_thread_close(&thread);
+    told = sim_disk_told(sim);
+    cr_expect_not_null(strstr(told, "ws"), "%s", told);
+    cr_expect_null(strstr(told, "ww"), "two writes without a sync between them: %s", told);
+    cr_expect_eq(count_after_crash(), ROUNDS);
+}
+
 Test(journal_thread, writes_what_was_decided_into_the_room_set_aside)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     sim_disk_limit(sim, 4 * DRIVER_SEGMENT);
     uint64_t number = 0;
     struct journal_news news = {.state = JOURNAL_IS_WELL};
@@ -258,7 +290,7 @@ Test(journal_thread, writes_what_was_decided_into_the_room_set_aside)
 Test(journal_thread, lets_go_what_a_checkpoint_freed_before_it_says_that_the_disk_is_full)
 {
     static uint8_t zeros[DRIVER_SEGMENT / 2];
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     sim_disk_limit(sim, 6 * DRIVER_SEGMENT);
     for (int i = 0; i < 40; i++) {
         bool is_checkpoint = i % 4 == 3;
@@ -277,7 +309,7 @@ Test(journal_thread, lets_go_what_a_checkpoint_freed_before_it_says_that_the_dis
 
 Test(journal_thread, never_claims_what_a_failed_sync_may_have_lost)
 {
-    start(true);
+    start(JOURNAL_PACE_SYNCED);
     give(0);
     wait_for(1, 1, JOURNAL_IS_WELL);
     sim_disk_fault(sim, SIM_SYNC, 0, 1, EIO);

@@ -16,12 +16,13 @@ enum { SOON_MS = 20000, CONN = 5 };
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static uint64_t decided;  /* facts so far */
-static uint64_t kept;     /* as the last event said */
-static bool is_idle;      /* nothing is decided, nor said */
-static size_t held_bytes; /* by what a snapshot must tell */
+static uint64_t decided;     /* facts so far */
+static uint64_t kept;        /* as the last event said */
+static bool is_idle;         /* nothing is decided, nor said */
+static bool has_conclusions; /* they are said, too */
+static size_t held_bytes;    /* by what a snapshot must tell */
 
-/* Each step decides something, and says an answer, an outcome and news. */
+/* Each step decides something, and says an answer, an outcome, a conclusion and news. */
 void core_step(struct core *core, const struct event *event, struct effects *effects)
 {
     (void)core;
@@ -29,9 +30,14 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     if (is_idle)
         return;
     struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = ++decided};
-    effects_fact(effects, &fact, 0);
+    payload_id payload = event->type == EVENT_DATA ? event->as.data.payload : 0;
+    if (payload != 0)
+        effects_retain(effects, payload, 1);
+    effects_fact(effects, &fact, payload);
     (void)effects_msg(effects, CONN, MSG_ACCEPTED);
     effects_frame(effects, CONN, 1, FRAME_END)->frame.seq = decided;
+    if (has_conclusions)
+        effects_msg(effects, CONN, MSG_VERDICT);
     effects_msg(effects, CONN, MSG_ECHO);
     effects_msg(effects, CONN, MSG_STATUS_END);
 }
@@ -165,10 +171,10 @@ static void take(unsigned counts[2])
     while (persistence_next(&persistence, &held)) {
         cr_assert_eq(held.conn, CONN);
         counts[held.lane == MSG_LANE_DATA] += 1;
-        cr_assert_leq(held.ticket,
-                      held.lane == MSG_LANE_DATA || persistence.durability == DURABILITY_PROCESS
-                          ? persistence.news.logged
-                          : persistence.news.synced,
+        enum core_port_saying saying =
+            held.lane == MSG_LANE_DATA ? CORE_PORT_OUTCOME : CORE_PORT_ANSWER;
+        bool is_on_disk = durability_wait(persistence.durability, saying) == WAIT_FOR_DISK;
+        cr_assert_leq(held.ticket, is_on_disk ? persistence.news.synced : persistence.news.logged,
                       "said before it was kept");
         buffer_unref(&held.part);
     }
@@ -266,6 +272,81 @@ Test(persistence, says_answers_at_disk_behind_their_sync_alone)
         cr_assert_leq(counts[1], persistence.news.logged);
     }
     cr_assert(persistence_is_quiet(&persistence));
+}
+
+/* The next broker may be on another machine: what it does not have, nobody was shown. */
+Test(persistence, says_nothing_but_news_at_shared_before_its_sync)
+{
+    unsigned counts[2] = {0};
+    has_conclusions = true;
+    start(DURABILITY_SHARED);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_eq(decide(), 1u << CORE_PORT_NEWS);
+    while (counts[0] < 200 || counts[1] < 100) {
+        hear();
+        take(counts);
+        cr_assert_leq(counts[0], 2 * persistence.news.synced);
+        cr_assert_leq(counts[1], persistence.news.synced);
+    }
+    cr_assert(persistence_is_quiet(&persistence));
+}
+
+/* A value comes, and no sync goes well. */
+static void decide_on_value(enum durability durability)
+{
+    struct buffer *part = buffer_new(BATCH_HEADER_BYTES + frame_total(5));
+    struct frame frame = {.flags = FRAME_VALUE,
+                          .delivery = 1,
+                          .topic = 9,
+                          .seq = 1,
+                          .reply_to = FRAME_NO_REPLY,
+                          .value = span_text("hello")};
+    start(durability);
+    sim_disk_fault(sim, SIM_SYNC, 0, UINT64_MAX, EIO);
+    batch_header_write(part->data, 1, (uint32_t)frame_total(5), 1);
+    frame_write(part->data + BATCH_HEADER_BYTES, &frame);
+    part->bytes = BATCH_HEADER_BYTES + frame_total(5);
+    core_port_data_in(port, (struct core_port_now){.now_ns = 1}, CONN, &part);
+    persistence_give(&persistence, port);
+    struct core_port_out out;
+    while (core_port_out(port, &out))
+        buffer_unref(&out.part);
+    cr_assert_not(core_port_is_logged(port));
+    while (persistence_state(&persistence) != JOURNAL_IS_FAILED)
+        hear();
+}
+
+/* What it becomes could go out at once, if the payload counted as kept. */
+Test(persistence, keeps_a_payload_at_shared_when_it_is_synced)
+{
+    decide_on_value(DURABILITY_SHARED);
+    cr_expect_not(core_port_is_logged(port));
+}
+
+Test(persistence, keeps_a_payload_at_disk_when_it_is_logged)
+{
+    decide_on_value(DURABILITY_DISK);
+    cr_expect(core_port_is_logged(port));
+}
+
+Test(persistence, says_conclusions_at_disk_at_once)
+{
+    has_conclusions = true;
+    start(DURABILITY_DISK);
+    cr_assert_eq(decide(), 1u << CORE_PORT_NEWS | 1u << CORE_PORT_CONCLUSION);
+}
+
+Test(persistence, says_nothing_at_shared_after_a_sync_that_failed)
+{
+    unsigned counts[2] = {0};
+    has_conclusions = true;
+    start(DURABILITY_SHARED);
+    sim_disk_fault(sim, SIM_SYNC, 0, UINT64_MAX, EIO);
+    decide();
+    while (persistence_state(&persistence) != JOURNAL_IS_FAILED)
+        hear();
+    take(counts);
+    cr_expect_eq(counts[0] + counts[1], 0, "the next broker may not have it");
 }
 
 /* Here each step has a ticket of the same number. */
