@@ -197,6 +197,18 @@ static void settle(struct sim_disk *sim, struct sim_file *file, bool is_whole)
     file->medium_bytes = is_whole || flip(sim) ? file->bytes : file->medium_bytes;
 }
 
+/* What was dirty is gone. */
+static void drop_file(struct sim_file *file)
+{
+    for (size_t i = 0; i < file->room / SIM_SECTOR; i++)
+        file->is_dirty[i] = false;
+    file->bytes = file->medium_bytes;
+    if (file->room == 0)
+        return;
+    memset(file->medium + file->bytes, 0, file->room - file->bytes);
+    memcpy(file->cache, file->medium, file->room);
+}
+
 /* How the machine went: what was dirty is lost, is there, is there in part, or up to a place. */
 static void crash_file(struct sim_disk *sim, struct sim_file *file)
 {
@@ -207,15 +219,10 @@ static void crash_file(struct sim_disk *sim, struct sim_file *file)
         bool is_kept = mood == 1 || (mood == 2 && flip(sim)) || (mood == 3 && i < until);
         if (file->is_dirty[i] && is_kept)
             keep_sector(file, i);
-        file->is_dirty[i] = false;
     }
     if (flip(sim))
         file->medium_bytes = file->bytes;
-    file->bytes = file->medium_bytes;
-    if (file->room > 0) {
-        memset(file->medium + file->bytes, 0, file->room - file->bytes);
-        memcpy(file->cache, file->medium, file->room);
-    }
+    drop_file(file);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -598,6 +605,15 @@ void sim_disk_kill(struct sim_disk *sim)
     sim->fault_count = 0;
 }
 
+/* The names are those on the medium. */
+static void forget_names(struct sim_disk *sim)
+{
+    sim->pending_count = 0;
+    memcpy(sim->seen, sim->kept, sizeof sim->seen);
+    sim->seen_count = sim->kept_count;
+    collect(sim);
+}
+
 void sim_disk_crash(struct sim_disk *sim)
 {
     sim_disk_kill(sim);
@@ -608,13 +624,19 @@ void sim_disk_crash(struct sim_disk *sim)
             if (is_kept)
                 set_name(sim->kept, &sim->kept_count, &sim->pending[i].to);
     }
-    sim->pending_count = 0;
-    memcpy(sim->seen, sim->kept, sizeof sim->seen);
-    sim->seen_count = sim->kept_count;
-    collect(sim);
+    forget_names(sim);
     for (int i = 0; i < FILES_MAX; i++)
         if (sim->files[i].is_used)
             crash_file(sim, &sim->files[i]);
+}
+
+void sim_disk_move(struct sim_disk *sim)
+{
+    sim_disk_kill(sim);
+    forget_names(sim);
+    for (int i = 0; i < FILES_MAX; i++)
+        if (sim->files[i].is_used)
+            drop_file(&sim->files[i]);
 }
 
 /* ---- what is there --------------------------------------------------------------------------- */

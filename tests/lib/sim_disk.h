@@ -62,6 +62,8 @@ void sim_disk_hoard(struct sim_disk *sim);
 void sim_disk_kill(struct sim_disk *sim);
 /* The machine is gone, too: what was not synced is there or not. */
 void sim_disk_crash(struct sim_disk *sim);
+/* The disk is another machine's now: what was not synced is not there. */
+void sim_disk_move(struct sim_disk *sim);
 
 /* ---- what is there --------------------------------------------------------------------------- */
 

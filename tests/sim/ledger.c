@@ -199,13 +199,13 @@ static void lose(struct ledger *ledger, uint32_t count)
     ledger->written = ledger->synced = count;
 }
 
-const char *ledger_kill(struct ledger *ledger, bool is_machine)
+const char *ledger_kill(struct ledger *ledger, enum tape_end end)
 {
     uint32_t count = 0;
     struct span record;
     if (ledger->tape == NULL)
         return NULL;
-    tape_kill(ledger->tape, is_machine);
+    tape_kill(ledger->tape, end);
     while (tape_read(ledger->tape, &record)) {
         if (count == ledger->written)
             return "more is on the disk than was written";
@@ -213,7 +213,7 @@ const char *ledger_kill(struct ledger *ledger, bool is_machine)
             return "something else is on the disk than was written";
         count += 1;
     }
-    if (count < (is_machine ? ledger->synced : ledger->written))
+    if (count < (end == TAPE_PROCESS ? ledger->written : ledger->synced))
         return "what must be on the disk is not";
     if (count > 0 && !ledger->records[count - 1].is_end)
         return "half a step is on the disk";

@@ -5,6 +5,7 @@
 #define SIM_LEDGER_H
 
 #include "broker/io/core_port.h"
+#include "tests/sim/tape.h"
 
 struct ledger;
 
@@ -29,7 +30,7 @@ void ledger_sync(struct ledger *ledger, uint32_t count);
 const char *ledger_contend(struct ledger *ledger, uint64_t seed);
 /* The broker is killed, or its machine switched off: what was not on the disk may be lost, whole
  * steps from the end on; only before ledger_rebuild().  NULL, or what else is missing. */
-const char *ledger_kill(struct ledger *ledger, bool is_machine);
+const char *ledger_kill(struct ledger *ledger, enum tape_end end);
 /* NULL, or the first difference between a core and what its facts give. */
 const char *ledger_check(struct ledger *ledger, const struct core *core);
 /* All facts into a port that is new, and into a second core anew.  NULL, or what is wrong. */

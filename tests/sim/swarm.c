@@ -2,6 +2,7 @@
 /* swarm.c -- running one seed; see swarm.h.  What must hold is in swarm_check.c. */
 #include "tests/sim/swarm.h"
 
+#include "broker/io/durability.h"
 #include "libbus/base/must.h"
 #include "tests/lib/core_dump.h"
 #include "tests/sim/climate.h"
@@ -561,6 +562,11 @@ static void on_crash(struct swarm *swarm)
         return;
     world_crash_broker(swarm->stage.world, dice_between(dice, 0, most_ms * WORLD_MS));
     swarm->report.crash_count += 1;
+    if (swarm->crash_kills_permille == 0 || !dice_hits(dice, swarm->crash_kills_permille))
+        return;
+    uint32_t who = (uint32_t)dice_below(dice, swarm->stage.app_count);
+    if (swarm->stage.apps[who].is_running)
+        swarm_kill(swarm, who);
 }
 
 static void on_cancel(struct swarm *swarm)
@@ -945,6 +951,19 @@ static void after(struct swarm *swarm)
                       (unsigned long long)(third - second));
 }
 
+/* In half of the seeds whose journal takes time, the durability is `shared`, which says what waits
+ * for the disk.  Each next broker is on another machine.  The broker ends more often, and takes
+ * parties of its machine with it.  What is drawn about that leaves the rest as it is. */
+static void draw_machines(struct swarm *swarm, struct world_options *options, uint64_t seed)
+{
+    struct dice dice;
+    dice_init(&dice, seed ^ UINT64_C(0x736861726564));
+    options->core.durability = DURABILITY_SHARED;
+    options->sync_most_ns = dice_between(&dice, 1, 100 * WORLD_MS);
+    swarm->crash_count += (uint32_t)dice_between(&dice, 1, 5);
+    swarm->crash_kills_permille = (uint32_t)dice_between(&dice, 0, 1000);
+}
+
 /* Every other seed has a journal, whose facts must give the state of the broker all the time; every
  * fourth has a broker that is killed and goes on. */
 static void draw_journal(struct swarm *swarm, struct world_options *options, uint64_t seed)
@@ -958,6 +977,8 @@ static void draw_journal(struct swarm *swarm, struct world_options *options, uin
         swarm->crash_count = (uint32_t)dice_between(dice, 1, 5);
     if (seed % 8 == 2)
         options->log_most_ns = dice_between(dice, 1, 20 * WORLD_MS);
+    if (seed % 16 == 10 && !swarm->options.is_plain)
+        draw_machines(swarm, options, seed);
 }
 
 static void plan_crashes(struct swarm *swarm, bool has_facts)

@@ -43,6 +43,7 @@ struct swarm {
     uint64_t job_bytes_max;
     uint64_t value_count;
     uint32_t crash_count;
+    uint32_t crash_kills_permille; /* with which a party is killed, too */
     uint32_t bulk_left;
     uint32_t probe_count;   /* not answered yet */
     const char *probe_name; /* the topic that was tried last, in vain */

@@ -70,14 +70,15 @@ void tape_sync(struct tape *tape)
     must(journal_sync(tape->journal, journal_next(tape->journal)) == JOURNAL_OK);
 }
 
-void tape_kill(struct tape *tape, bool is_machine)
+void tape_kill(struct tape *tape, enum tape_end end)
 {
     sim_disk_stop_after(tape->disk, 0); /* it does not even close */
     journal_close(&tape->journal);
-    if (is_machine)
-        sim_disk_crash(tape->disk);
-    else
-        sim_disk_kill(tape->disk);
+    switch (end) {
+    case TAPE_PROCESS: sim_disk_kill(tape->disk); break;
+    case TAPE_MACHINE: sim_disk_crash(tape->disk); break;
+    case TAPE_MOVES: sim_disk_move(tape->disk); break;
+    }
     open_journal(tape);
 }
 

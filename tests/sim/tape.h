@@ -17,9 +17,13 @@ void tape_free(struct tape **tape); /* NULL inside is a no-op */
 /* The records of one step, all or none; is_snapshot: nothing before them is needed any more. */
 void tape_write(struct tape *tape, const struct span *records, uint32_t count, bool is_snapshot);
 void tape_sync(struct tape *tape);
-/* The broker is killed, or its machine switched off, and the journal opened again: tape_read() then
- * tells what is there. */
-void tape_kill(struct tape *tape, bool is_machine);
+/* The broker ends, and the journal is opened again: tape_read() then tells what is there. */
+enum tape_end {
+    TAPE_PROCESS, /* it is killed: all that was written is there */
+    TAPE_MACHINE, /* its machine is switched off: what was not synced is there or not */
+    TAPE_MOVES,   /* the disk is another machine's now, which has what was synced alone */
+};
+void tape_kill(struct tape *tape, enum tape_end end);
 /* Another broker begins with the same journal while this one lives: it must be told so, and touch
  * nothing.  NULL, or what it does instead. */
 const char *tape_contend(struct tape *tape, uint64_t seed);

@@ -6,6 +6,7 @@
  * concerned want to send is put under way. */
 #include "tests/sim/world.h"
 
+#include "broker/io/durability.h"
 #include "libbus/base/must.h"
 #include "tests/lib/fnv.h"
 #include "tests/lib/scarce.h"
@@ -15,6 +16,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/lane.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/tape.h"
 #include "tests/sim/trace.h"
 
 #include <stdarg.h>
@@ -47,7 +49,7 @@ enum moment_kind {
     MOMENT_CLOSED_CLIENT, /* who: connection */
     MOMENT_TAP_BEAT,      /* who: tap */
     MOMENT_BROKER_UP,
-    MOMENT_LOGGED,
+    MOMENT_KEPT,
     MOMENT_ROOM, /* the broker's disk has room */
     MOMENT_ACT,  /* who: host or nobody, value: index of the act */
 };
@@ -96,7 +98,7 @@ struct tap {
     uint64_t taken_id; /* as the broker was told */
 };
 
-/* What the broker says when its journal has so many records. */
+/* What the broker says when its journal has so many records, in the log or on the disk. */
 struct held {
     int64_t due_ns; /* when it has */
     uint32_t record_count;
@@ -104,6 +106,12 @@ struct held {
     conn_id conn;        /* 0: nothing is said, but the records count */
     struct buffer *part; /* a reference */
     uint8_t head[DELIVERY_HEADER_BYTES];
+};
+
+/* In order, from `at` on. */
+struct held_parts {
+    struct held *items;
+    uint32_t at, count, room;
 };
 
 /* A batch that waits for room. */
@@ -128,10 +136,11 @@ struct world {
     struct core_port *port; /* NULL: the broker is down */
     struct ledger *ledger;  /* NULL: it has no journal */
     uint32_t steps;         /* since the ledger was checked */
-    struct held *held;      /* in order, from held_at on */
-    uint32_t held_at, held_count, held_room;
-    int64_t logged_ns;     /* when the newest facts are in the journal */
-    uint32_t logged_count; /* records that are in it */
+    struct held_parts for_log;
+    struct held_parts for_disk;
+    int64_t logged_ns;     /* when the newest facts are in the log, */
+    int64_t synced_ns;     /* ... and on the disk */
+    uint32_t synced_count; /* records that are on the disk */
     int64_t core_port_armed_ns;
     int64_t stopped_until_ns; /* the broker */
     int64_t wall_ahead_ns;    /* its wall clock was set by so much */
@@ -498,43 +507,65 @@ static void broker_send(struct world *world, const struct held *out)
 
 /* ---- the broker's journal -------------------------------------------------------------------- */
 
-/* All that is in the journal by now is said. */
-static void logged(struct world *world)
+/* The next one that is due; false: none is. */
+static bool next_held(struct held_parts *parts, int64_t now_ns, struct held *out_held)
 {
-    while (world->held_at < world->held_count &&
-           world->held[world->held_at].due_ns <= world->now_ns) {
-        struct held held = world->held[world->held_at++];
-        world->logged_count = held.record_count;
+    if (parts->at == parts->count || parts->items[parts->at].due_ns > now_ns)
+        return false;
+    *out_held = parts->items[parts->at++];
+    if (parts->at == parts->count)
+        parts->at = parts->count = 0;
+    return true;
+}
+
+/* All that the journal has by now is said. */
+static void say_kept(struct world *world)
+{
+    struct held held;
+    while (next_held(&world->for_log, world->now_ns, &held)) {
+        ledger_write(world->ledger);
+        broker_send(world, &held);
+    }
+    while (next_held(&world->for_disk, world->now_ns, &held)) {
+        world->synced_count = held.record_count;
         core_port_kept(world->port, held.steps);
         ledger_sync(world->ledger, held.record_count);
         if (held.conn != 0)
             broker_send(world, &held);
     }
-    if (world->held_at == world->held_count) {
-        world->held_at = 0;
-        world->held_count = 0;
-    }
 }
 
-static void hold(struct world *world, const struct held *held)
+static void hold(struct world *world, struct held_parts *parts, const struct held *held,
+                 int64_t due_ns)
 {
-    if (world->held_count == world->held_room) {
-        world->held_room = world->held_room > 0 ? world->held_room * 2 : 64;
-        world->held = realloc(world->held, world->held_room * sizeof *world->held);
-        must(world->held != NULL);
+    if (parts->count == parts->room) {
+        parts->room = parts->room > 0 ? parts->room * 2 : 64;
+        parts->items = realloc(parts->items, parts->room * sizeof *parts->items);
+        must(parts->items != NULL);
     }
-    world->held[world->held_count] = *held;
-    world->held[world->held_count++].due_ns = world->logged_ns;
-    agenda_put(&world->agenda, world->logged_ns, MOMENT_LOGGED, 0, 0);
+    parts->items[parts->count] = *held;
+    parts->items[parts->count++].due_ns = due_ns;
+    agenda_put(&world->agenda, due_ns, MOMENT_KEPT, 0, 0);
 }
 
 /* It is killed: what was not said until then never is. */
-static void lose_held(struct world *world)
+static void lose_held(struct held_parts *parts)
 {
-    for (; world->held_at < world->held_count; world->held_at++)
-        buffer_unref(&world->held[world->held_at].part);
-    world->held_at = 0;
-    world->held_count = 0;
+    for (; parts->at < parts->count; parts->at++)
+        buffer_unref(&parts->items[parts->at].part);
+    parts->at = parts->count = 0;
+}
+
+/* As the broker does it.  But events wait for the disk: the oracle takes what they say for certain.
+ */
+static enum durability_wait wait_of(const struct world *world, const struct core_port_out *out)
+{
+    enum durability durability = (enum durability)world->options.core.durability;
+    if (world->options.log_most_ns == 0 || wire_number(buffer_span(out->part)) == MSG_ECHO)
+        return WAIT_FOR_NOTHING;
+    if (world->options.sync_most_ns == 0 || out->saying == CORE_PORT_NEWS)
+        return WAIT_FOR_DISK;
+    return durability_wait(durability, out->saying);
 }
 
 static void broker_say(struct world *world, struct core_port_out *out)
@@ -544,11 +575,25 @@ static void broker_say(struct world *world, struct core_port_out *out)
     memcpy(held.head, out->head, sizeof held.head);
     if (world->ledger != NULL)
         held.record_count = ledger_count(world->ledger);
-    bool waits = wire_number(buffer_span(out->part)) != MSG_ECHO; /* a sign of life does not */
-    if (world->options.log_most_ns > 0 && waits)
-        hold(world, &held);
-    else
-        broker_send(world, &held);
+    switch (wait_of(world, out)) {
+    case WAIT_FOR_NOTHING: broker_send(world, &held); break;
+    case WAIT_FOR_LOG: hold(world, &world->for_log, &held, world->logged_ns); break;
+    case WAIT_FOR_DISK: hold(world, &world->for_disk, &held, world->synced_ns); break;
+    }
+}
+
+/* Draws when the journal has what was decided now. */
+static void draw_times(struct world *world)
+{
+    const struct world_options *options = &world->options;
+    int64_t logged_ns = world->now_ns + dice_between(&world->dice, 0, options->log_most_ns);
+    if (world->logged_ns < logged_ns)
+        world->logged_ns = logged_ns;
+    int64_t synced_ns = world->logged_ns;
+    if (options->sync_most_ns > 0)
+        synced_ns += dice_between(&world->disk_dice, 0, options->sync_most_ns);
+    if (world->synced_ns < synced_ns)
+        world->synced_ns = synced_ns;
 }
 
 static void broker_fact(struct world *world, struct core_port_out *out)
@@ -575,11 +620,8 @@ static void ledger_look(struct world *world)
 static void broker_out(struct world *world)
 {
     static struct core_port_out out;
-    if (world->options.log_most_ns > 0) {
-        int64_t at_ns = world->now_ns + dice_between(&world->dice, 0, world->options.log_most_ns);
-        if (world->logged_ns < at_ns)
-            world->logged_ns = at_ns;
-    }
+    if (world->options.log_most_ns > 0)
+        draw_times(world);
     while (core_port_out(world->port, &out)) {
         if (out.part != NULL)
             look_at(world, true, buffer_span(out.part));
@@ -612,10 +654,12 @@ static void broker_out(struct world *world)
     if (is_held && dice_hits(&world->disk_dice, 500)) /* else it is written later */
         ledger_write(world->ledger);
     if (is_held &&
-        ledger_count(world->ledger) != world->logged_count) /* nothing may be said of it */
-        hold(world, &(struct held){.record_count = ledger_count(world->ledger),
-                                   .steps = core_port_steps(world->port)});
-    else if (world->held_at == world->held_count) /* nothing is on its way */
+        ledger_count(world->ledger) != world->synced_count) /* nothing may be said of it */
+        hold(world, &world->for_disk,
+             &(struct held){.record_count = ledger_count(world->ledger),
+                            .steps = core_port_steps(world->port)},
+             world->synced_ns);
+    else if (world->for_disk.at == world->for_disk.count) /* nothing is on its way */
         core_port_kept(world->port, core_port_steps(world->port));
     if (world->ledger != NULL && ++world->steps >= world->options.check_every)
         ledger_look(world);
@@ -1432,6 +1476,15 @@ void world_replace_broker(struct world *world)
     }
 }
 
+/* What ends with the broker. */
+static enum tape_end draw_end(struct world *world)
+{
+    bool is_hard = dice_hits(&world->disk_dice, 700);
+    if (world->options.sync_most_ns == 0)
+        return is_hard ? TAPE_MACHINE : TAPE_PROCESS;
+    return is_hard ? TAPE_MOVES : TAPE_MACHINE;
+}
+
 /* All its connections break with it; clients learn of it late, and find nobody until it is back. */
 void world_crash_broker(struct world *world, int64_t down_ns)
 {
@@ -1449,11 +1502,12 @@ void world_crash_broker(struct world *world, int64_t down_ns)
     world->stopped_until_ns = 0;
     world->full_until_ns = 0;
     unpark(world);
-    const char *wrong = ledger_kill(world->ledger, dice_hits(&world->disk_dice, 700));
+    const char *wrong = ledger_kill(world->ledger, draw_end(world));
     if (wrong != NULL)
         world_violate(world, "the journal: %s", wrong);
-    world->logged_count = ledger_count(world->ledger);
-    lose_held(world);
+    world->synced_count = ledger_count(world->ledger);
+    lose_held(&world->for_log);
+    lose_held(&world->for_disk);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
 }
 
@@ -1556,14 +1610,14 @@ static void broker_up(struct world *world)
 
 void world_compact(struct world *world)
 {
-    if (world->port == NULL || is_stopped(world) || world->held_at < world->held_count)
+    if (world->port == NULL || is_stopped(world) || world->for_disk.at < world->for_disk.count)
         return; /* what it stands for has to be in the journal */
     coverage_compact();
     ledger_clear(world->ledger);
     core_port_snapshot(world->port);
     broker_out(world);
-    world->logged_count = ledger_count(world->ledger); /* until it is whole the old one stands */
-    ledger_sync(world->ledger, world->logged_count);
+    world->synced_count = ledger_count(world->ledger); /* until it is whole the old one stands */
+    ledger_sync(world->ledger, world->synced_count);
     ledger_look(world);
 }
 
@@ -1618,11 +1672,13 @@ void world_free(struct world **world)
     }
     core_port_free(&old->port);
     ledger_free(&old->ledger);
-    lose_held(old);
+    lose_held(&old->for_log);
+    lose_held(&old->for_disk);
     for (uint32_t i = 0; i < old->parked_count; i++)
         buffer_unref(&old->parked[i].bytes);
     free(old->parked);
-    free(old->held);
+    free(old->for_log.items);
+    free(old->for_disk.items);
     for (uint32_t i = 0; i < old->line_count; i++)
         free(old->lines[i]);
     agenda_fini(&old->agenda);
@@ -1651,7 +1707,7 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     switch ((enum moment_kind)moment->what) {
     case MOMENT_BROKER_TICK:
     case MOMENT_CLOSED_BROKER:
-    case MOMENT_LOGGED:
+    case MOMENT_KEPT:
     case MOMENT_ROOM:
     case MOMENT_TAP_BEAT: return is_stopped(world);
     case MOMENT_LANE:
@@ -1675,7 +1731,7 @@ static void step(struct world *world, const struct moment *moment)
     case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
     case MOMENT_BROKER_TICK: broker_settle(world); break;
     case MOMENT_BROKER_UP: broker_up(world); break;
-    case MOMENT_LOGGED: logged(world); break;
+    case MOMENT_KEPT: say_kept(world); break;
     case MOMENT_ROOM: room(world); break;
     case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
     case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;

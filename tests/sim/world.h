@@ -66,6 +66,10 @@ struct world_options {
     /* Facts take so long at most until they are on the disk; what is said with them waits, and a
      * broker that is killed never says it.  What is written until then may survive or be torn. */
     int64_t log_most_ns;
+    /* Not 0: facts are in the log then, and take so long at most until they are on the disk; what
+     * waits for which is said by the durability in core (broker/io/durability.h).  The machine of
+     * the broker ends with it, and the next one has what was synced. */
+    int64_t sync_most_ns;
     /* This allocation of the broker fails, counted from when it has begun; 0: none.  What effects
      * take is not counted: see effect.h. */
     uint64_t fail_at;
