@@ -192,7 +192,7 @@ static bool choose_access(struct config *config)
                  "%.300s can be reached from other machines, and nothing says who may "
                  "come: start it with 'errbusd --access FILE ...', where FILE has lines as 'key "
                  "alice ebp_...' (the client's 'errbus key new' prints it) and 'allow alice party "
-                 "in *', see errbus-access(1); or let everybody in with 'errbusd --open ...'\n",
+                 "in *', see errbus-access(1); or let everybody in with 'errbusd --open ...'",
                  endpoint_wish_is_local(config->control) ? config->data : config->control);
         return false;
     }
@@ -205,7 +205,7 @@ static bool choose_access(struct config *config)
     if (config->access[0] == '\0' || config->key[0] != '\0' ||
         state_folder_key(&places, config->key, sizeof config->key, why))
         return true;
-    log_line(LOG_ERROR, "%s; or name a file with --key FILE\n", why);
+    log_line(LOG_ERROR, "%s; or name a file with --key FILE", why);
     return false;
 }
 
@@ -217,7 +217,7 @@ static bool choose_journal(struct config *config)
     if (config->journal[0] != '\0' ||
         state_folder_journal(&places, config->journal, sizeof config->journal, why))
         return true;
-    log_line(LOG_ERROR, "%s; %s\n", why, remedy);
+    log_line(LOG_ERROR, "%s; %s", why, remedy);
     return false;
 }
 
