@@ -136,13 +136,13 @@ def test_a_large_value_is_received_without_a_copy(broker, tell):
     bob = broker.open("bob")
     child = broker.program(f"""
         import numpy as np
-        with errbus.open(send_timeout=100) as bus:
+        with errbus.open(send_timeout=250) as bus:
             with bus.slot("w") as slot: slot.commit(np.full({size}, 7, "u1"), copy=False)
-            bus.flush(100)
+            bus.flush(250)
             sys.stdin.read()
     """, "alice", stdin=subprocess.PIPE)
     idle = resident_kib()
-    value = bob.get("alice/w", 0, 60)
+    value = bob.get("alice/w", 0, 250)
     array = np.frombuffer(value, "u1")
     assert len(array) == size and array[0] == array[-1] == 7
     assert np.shares_memory(array, np.frombuffer(value, "u1"))
