@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* tap.c -- errbus tap: follows a job's control topic, one line an event: for people, and coloured,
- * on a terminal, and JSON otherwise. */
+ * on a terminal, and JSON otherwise.  On request, failures go to OpenTelemetry. */
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
 #include "clients/error_list.h"
 #include "clients/event_json.h"
+#include "clients/otlp.h"
 
 #include <bus/tap.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,9 @@ struct tap {
     const char *since; /* an id, "oldest" or "now", or NULL */
     int64_t until;     /* the last id wanted; -1: no end */
     struct bus_tap *tap;
-    bool is_text; /* for people, terminal or not */
+    bool is_text;     /* for people, terminal or not */
+    const char *otlp; /* NULL, a path, or "-" for standard output */
+    FILE *otlp_file;
     bool has_colours;
 };
 
@@ -99,6 +103,49 @@ static void print_gap(const struct tap *tap)
     }
 }
 
+static bool prints_events(const struct tap *tap)
+{
+    return tap->otlp_file != stdout;
+}
+
+/* On standard output lines of OpenTelemetry stand alone. */
+static void say_gap(const struct tap *tap)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+    bus_tap_gap(tap->tap, &first, &last);
+    fprintf(stderr,
+            "%s: events %" PRIu64 " to %" PRIu64
+            " were missed: errbus tap --otlp - --since %" PRIu64 " --until %" PRIu64
+            " writes what the broker still has\n",
+            tap->cli.program, first, last, first, last);
+}
+
+/* Returns an exit code; CLI_OK: it is written, or there is nothing to write. */
+static int write_otlp(const struct tap *tap, const struct bus_event *event)
+{
+    if (tap->otlp_file == NULL || otlp_write(tap->otlp_file, event)) {
+        return CLI_OK;
+    }
+    if (tap->otlp_file == stdout && errno == EPIPE) {
+        return CLI_OK; /* cli_flush_output() ends it */
+    }
+    fprintf(stderr, "%s: %s: %s\n", tap->cli.program, tap->otlp, strerror(errno));
+    return CLI_FAILED;
+}
+
+static void print_one(const struct tap *tap, const struct bus_event *event)
+{
+    if (!prints_events(tap)) {
+        return;
+    }
+    if (tap->cli.is_json) {
+        event_json_print(stdout, event);
+    } else {
+        print_event(tap, event);
+    }
+}
+
 static int follow(struct tap *tap)
 {
     int64_t printed = 0;
@@ -107,21 +154,22 @@ static int follow(struct tap *tap)
         struct bus_error *error = NULL;
         int result = CLI_OK;
         enum bus_err err = bus_tap_next(tap->tap, cli_left_ms(&tap->cli), &event, &error);
-        if (err == BUS_EOVERRUN) {
+        if (err == BUS_EOVERRUN && prints_events(tap)) {
             print_gap(tap);
+        } else if (err == BUS_EOVERRUN) {
+            say_gap(tap);
         } else if (err == BUS_EENDED) {
             bus_error_unref(&error);
             return CLI_OK;
         } else if (err != BUS_OK) {
             return cli_report(&tap->cli, err, &error);
-        } else if (tap->cli.is_json) {
-            event_json_print(stdout, event);
         } else {
-            print_event(tap, event);
+            print_one(tap, event);
+            result = write_otlp(tap, event);
         }
         printed += err == BUS_OK;
         bus_error_unref(&error);
-        if (!cli_flush_output(&tap->cli, &result)) {
+        if (result != CLI_OK || !cli_flush_output(&tap->cli, &result)) {
             return result;
         }
     }
@@ -165,6 +213,30 @@ static int read_range(const struct tap *tap, uint64_t *out_from_id)
     return CLI_OK;
 }
 
+/* Opens the file for OpenTelemetry, to append to it.  An exit code; CLI_OK: it is open, or none is
+ * asked for. */
+static int open_otlp(struct tap *tap)
+{
+    if (tap->otlp == NULL) {
+        return CLI_OK;
+    }
+    tap->otlp_file = strcmp(tap->otlp, "-") == 0 ? stdout : fopen(tap->otlp, "ae");
+    if (tap->otlp_file != NULL) {
+        return CLI_OK;
+    }
+    fprintf(stderr, "%s: %s: %s\n", tap->cli.program, tap->otlp, strerror(errno));
+    return CLI_FAILED;
+}
+
+static int close_otlp(struct tap *tap, int result)
+{
+    if (tap->otlp_file == NULL || tap->otlp_file == stdout || fclose(tap->otlp_file) == 0) {
+        return result;
+    }
+    fprintf(stderr, "%s: %s: %s\n", tap->cli.program, tap->otlp, strerror(errno));
+    return CLI_FAILED;
+}
+
 /* Whether to use colours: only on a terminal that has them, and without NO_COLOR
  * (https://no-color.org). */
 static bool wants_colours(void)
@@ -195,6 +267,9 @@ int tap_main(int argc, char **argv)
          "last event; without --since, begin with the oldest"},
         {0, "text", CLI_YES, &tap.is_text, NULL,
          "print lines for people where output is not a terminal"},
+        {0, "otlp", CLI_TEXT, &tap.otlp, "FILE",
+         "also append failures to FILE, as log records of OpenTelemetry in JSON; -: print these "
+         "alone"},
     };
     uint64_t from_id = 0;
     int result = CLI_OK;
@@ -207,7 +282,14 @@ int tap_main(int argc, char **argv)
     if (tap.is_text && tap.cli.is_json) {
         return cli_usage(&tap.cli, "--text and --json exclude each other");
     }
+    if (tap.is_text && tap.otlp != NULL && strcmp(tap.otlp, "-") == 0) {
+        return cli_usage(&tap.cli, "--otlp - and --text exclude each other: both write to standard "
+                                   "output");
+    }
     tap.cli.is_json |= !tap.is_text && isatty(STDOUT_FILENO) == 0;
     result = read_range(&tap, &from_id);
-    return result == CLI_OK ? run(&tap, from_id) : result;
+    if (result == CLI_OK) {
+        result = open_otlp(&tap);
+    }
+    return result == CLI_OK ? close_otlp(&tap, run(&tap, from_id)) : result;
 }

@@ -5,6 +5,7 @@
 
 #include "libbus/api/error.h"
 #include "libbus/api/model.h"
+#include "libbus/base/traceparent.h"
 
 #include <string.h>
 
@@ -70,46 +71,34 @@ enum bus_err bus_error_set_occurred(struct bus_error *error, int64_t occurred_ns
     return BUS_OK;
 }
 
-/* The value of a digit as W3C wants it, lower case; -1: it is none. */
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 enum bus_err bus_error_set_trace_id(struct bus_error *error, const char *trace_id)
 {
-    uint8_t bytes[sizeof error->trace_id];
-    uint8_t any = 0;
-    if (trace_id == NULL || strlen(trace_id) != 2 * sizeof bytes)
-        return error_say_code(BUS_EINVAL, __func__);
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        int high = hex_value(trace_id[2 * i]);
-        int low = hex_value(trace_id[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return error_say_code(BUS_EINVAL, __func__);
-        bytes[i] = (uint8_t)(high * 16 + low);
-        any |= bytes[i];
-    }
-    enum bus_err err = any != 0 ? error_check_fresh(error) : BUS_EINVAL;
+    uint8_t bytes[LIMIT_TRACE_ID_BYTES];
+    bool is_good = trace_id != NULL && strlen(trace_id) == 2 * sizeof bytes &&
+                   traceparent_hex(trace_id, LIMIT_TRACE_ID_BYTES, bytes);
+    enum bus_err err = is_good ? error_check_fresh(error) : BUS_EINVAL;
     if (err != BUS_OK)
         return error_say_code(err, __func__);
-    error_keep_trace_id(error, span_of(bytes, sizeof bytes));
+    trace_set(&error->trace, span_of(bytes, sizeof bytes));
     return BUS_OK;
 }
 
-void error_keep_trace_id(struct bus_error *error, struct span trace_id)
+void trace_set(struct trace *trace, struct span id)
 {
     static const char digits[] = "0123456789abcdef";
-    error->has_trace_id = trace_id.bytes == sizeof error->trace_id;
-    if (!error->has_trace_id)
+    trace->is_set = id.bytes == sizeof trace->id;
+    if (!trace->is_set)
         return;
-    memcpy(error->trace_id, trace_id.data, sizeof error->trace_id);
-    for (size_t i = 0; i < sizeof error->trace_id; i++) {
-        error->trace_text[2 * i] = digits[error->trace_id[i] / 16];
-        error->trace_text[2 * i + 1] = digits[error->trace_id[i] % 16];
+    memcpy(trace->id, id.data, sizeof trace->id);
+    for (size_t i = 0; i < sizeof trace->id; i++) {
+        trace->text[2 * i] = digits[trace->id[i] / 16];
+        trace->text[2 * i + 1] = digits[trace->id[i] % 16];
     }
+}
+
+const struct trace *error_trace(const struct bus_error *error)
+{
+    return error->trace.is_set ? &error->trace : &error_identity_of(error)->trace;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -141,7 +130,7 @@ int bus_error_signal(const struct bus_error *error)
 
 const char *bus_error_trace_id(const struct bus_error *error)
 {
-    return error_or_none(error)->has_trace_id ? error->trace_text : "";
+    return error_trace(error_or_none(error))->text;
 }
 
 int64_t bus_error_broker_ns(const struct bus_error *error, uint64_t *out_uncertainty_ns)

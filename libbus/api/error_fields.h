@@ -5,6 +5,9 @@
 
 #include "libbus/api/model.h"
 
-void error_keep_trace_id(struct bus_error *error, struct span trace_id); /* empty: none */
+/* id: LIMIT_TRACE_ID_BYTES, or another length: none. */
+void trace_set(struct trace *trace, struct span id);
+/* Its own, or that of the bus that it was given to. */
+const struct trace *error_trace(const struct bus_error *error);
 
 #endif

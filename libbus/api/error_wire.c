@@ -88,6 +88,7 @@ static void stamp_one(struct bus *bus, struct bus_error *error, const char *topi
     struct error_identity *identity = identity_new(&record);
     struct error_identity *none = NULL;
     if (identity != NULL) {
+        identity->trace = bus->trace;
         identity->disclosure = session_disclosure(bus->session);
         identity->sealing = sealing_make(bus, error, record.id);
     }
@@ -149,7 +150,7 @@ static struct bus_error *from_record(const struct error_record *record)
     error->signal = record->signal;
     error->left_out = record->left_out;
     error->is_cut = record->is_cut != 0;
-    error_keep_trace_id(error, record->trace_id);
+    trace_set(&error->trace, record->trace_id);
     if (!is_kept ||
         !set_text(&error->stacktrace, record->stacktrace, LIMIT_ERROR_STACK_BYTES,
                   &error->is_cut) ||
@@ -314,8 +315,9 @@ static void fill_whole(struct error_record *record, const struct bus_error *erro
     record->exit_code = error->exit_code;
     record->signal = error->signal;
     record->left_out = error->left_out;
-    if (error->has_trace_id)
-        record->trace_id = span_of(error->trace_id, sizeof error->trace_id);
+    const struct trace *trace = error_trace(error);
+    if (trace->is_set)
+        record->trace_id = span_of(trace->id, sizeof trace->id);
     if (error->attached != NULL)
         record->attachments = span_of(error->attached->data, error->attached->bytes);
     if (identity == NULL)

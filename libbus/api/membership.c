@@ -7,6 +7,7 @@
 #include "libbus/api/courier.h"
 #include "libbus/api/endpoint.h"
 #include "libbus/api/error.h"
+#include "libbus/api/error_fields.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
 #include "libbus/api/handler.h"
@@ -79,6 +80,10 @@ static bool session_make(struct bus *bus)
     uint8_t auditor[KEY_BYTES];
     bool has_auditor = false;
     (void)options_auditor(bus->options.auditor, auditor, &has_auditor, NULL); /* checked before */
+    uint8_t trace_id[LIMIT_TRACE_ID_BYTES];
+    bool has_trace = false;
+    (void)options_traceparent(bus->options.traceparent, trace_id, &has_trace, NULL); /* as well */
+    trace_set(&bus->trace, span_of(trace_id, has_trace ? sizeof trace_id : 0));
     (void)gethostname(host, sizeof host - 1); /* for people; without a name there is none */
     (void)snprintf(library, sizeof library, "libbus %s", bus_version()); /* for people as well */
     const struct session_options options = {
@@ -87,6 +92,7 @@ static bool session_make(struct bus *bus)
         .library = span_text(library),
         .host = name_is_valid(span_text(host)) ? span_text(host) : SPAN_NONE,
         .pid = (uint64_t)getpid(),
+        .trace_id = span_of(bus->trace.id, bus->trace.is_set ? sizeof bus->trace.id : 0),
         .client = api_random(),
         .heartbeat_ms = bus->options.heartbeat_ms,
         .lost_after_ms = bus->options.lost_after_ms,
@@ -165,6 +171,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     }
     bus->options.run = NULL; /* the caller's */
     bus->options.auditor = NULL;
+    bus->options.traceparent = NULL;
     *out_bus = bus;
     return BUS_OK;
 }

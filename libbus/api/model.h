@@ -119,6 +119,13 @@ struct attach_job;
 struct error_attachment;
 struct carrying;
 
+/* A trace of W3C Trace Context. */
+struct trace {
+    bool is_set;
+    uint8_t id[LIMIT_TRACE_ID_BYTES];
+    char text[2 * LIMIT_TRACE_ID_BYTES + 1]; /* in hexadecimal digits */
+};
+
 struct bus {
     /* fixed when it is open */
     struct bus_options options;
@@ -130,7 +137,8 @@ struct bus {
     bool is_courier;                 /* an observer that brings and fetches attachments */
     unsigned fork_generation;
     int64_t process_began_ns;
-    pid_t opener; /* thread that gets failure_signal */
+    struct trace trace; /* that the work of this party is a part of */
+    pid_t opener;       /* thread that gets failure_signal */
     int failure_fd;
     int room_fd;
     int tap_fd;        /* -1: not asked for */
@@ -271,6 +279,7 @@ struct error_identity {
     int64_t wall_ns;
     enum disclosure disclosure;    /* of the bus that gave it; UNSAID: it came from the wire */
     struct error_sealing *sealing; /* NULL: nothing is sealed */
+    struct trace trace;            /* of the bus that gave it; not set: none, or from the wire */
 };
 struct attached_list { /* as error_record.attachments */
     size_t bytes;
@@ -296,10 +305,8 @@ struct bus_error {
     int64_t exit_code;
     uint64_t signal;
     uint64_t left_out;
-    uint8_t trace_id[16];
-    char trace_text[33]; /* in hexadecimal digits */
-    bool has_trace_id;
-    int64_t made_ns; /* monotonic, here */
+    struct trace trace; /* its own; not set: that of its identity holds */
+    int64_t made_ns;    /* monotonic, here */
     int64_t made_wall_ns;
     uint64_t made_uncertainty_ns; /* of both */
     struct bus_error **causes;

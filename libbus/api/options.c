@@ -5,6 +5,7 @@
 #include "libbus/api/error.h"
 #include "libbus/api/model.h"
 #include "libbus/base/pattern.h"
+#include "libbus/base/traceparent.h"
 #include "libbus/io/seal.h"
 
 #include <inttypes.h>
@@ -253,6 +254,22 @@ static enum bus_err options_run(struct bus_options *options, struct bus_error **
     return BUS_OK;
 }
 
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* W3C Trace Context wants a wrong one of the environment passed over. */
+enum bus_err options_traceparent(const char *given, uint8_t out_id[LIMIT_TRACE_ID_BYTES],
+                                 bool *out_has_id, struct bus_error **reterr)
+{
+    const char *text = chosen(given, "TRACEPARENT", "");
+    *out_has_id = traceparent_read(text, out_id);
+    if (*out_has_id || given == NULL || *given == '\0')
+        return BUS_OK;
+    return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
+                     "traceparent is '%.100s': expected 00-TRACE-PARENT-FLAGS with 32, 16 and 2 "
+                     "digits 0-9 and a-f, as W3C Trace Context has it",
+                     given);
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 static enum bus_err outside(struct bus_error **reterr, const char *option, int64_t value,
@@ -293,6 +310,8 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
                             struct bus_error **reterr)
 {
     struct bus_options options = bus_defaults;
+    uint8_t trace_id[LIMIT_TRACE_ID_BYTES];
+    bool has_trace = false;
     if (given != NULL && !options_take(&options, sizeof options, given, given->struct_bytes))
         return error_say(
             reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
@@ -307,6 +326,8 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
         err = options_disclosure(&options, reterr);
     if (err == BUS_OK)
         err = options_own_auditor(&options, reterr);
+    if (err == BUS_OK)
+        err = options_traceparent(options.traceparent, trace_id, &has_trace, reterr);
     if (err == BUS_OK)
         err = options_run(&options, reterr);
     if (err == BUS_OK && (options.outbox_bytes_max == 0 || options.inbox_bytes_max == 0))

@@ -29,6 +29,10 @@ enum bus_err options_of_bus(const struct bus_options *given, struct bus_options 
 /* The token in force for a party of this job: of options, or of the environment; 0: none. */
 enum bus_err options_token(const struct bus_options *options, uint64_t *out_token,
                            struct bus_error **reterr);
+/* Reads bus_options.traceparent: its trace id, LIMIT_TRACE_ID_BYTES; has_id says whether there is
+ * one. */
+enum bus_err options_traceparent(const char *given, uint8_t out_id[LIMIT_TRACE_ID_BYTES],
+                                 bool *out_has_id, struct bus_error **reterr);
 /* Reads the public key of an auditor; NULL or "": none, and has_key says so. */
 enum bus_err options_auditor(const char *text, uint8_t out_key[KEY_BYTES], bool *out_has_key,
                              struct bus_error **reterr);

@@ -47,6 +47,7 @@
 #define LIMIT_ERROR_TYPE_BYTES 200
 #define LIMIT_ERROR_SEALED_BYTES 25600 /* a sealed trace: a stacktrace and all texts beside it */
 #define LIMIT_ERROR_ID_BYTES 512       /* job/party/incarnation/n */
+#define LIMIT_TRACE_ID_BYTES 16        /* of W3C Trace Context */
 
 /* the broker */
 #define LIMIT_CONNECTIONS 16384 /* on each channel */

@@ -38,7 +38,8 @@ static bool keep_options(struct session *session, const struct session_options *
     session->options = *options;
     session->options.heartbeat_ms = own_heartbeat_ms(options);
     session->text_bytes = options->job.bytes + options->party.bytes + options->library.bytes +
-                          options->host.bytes + options->run.bytes + options->auditor.bytes + 1;
+                          options->host.bytes + options->run.bytes + options->auditor.bytes +
+                          options->trace_id.bytes + 1;
     session->texts = memory_take(session->memory, session->text_bytes);
     if (session->texts == NULL)
         return false;
@@ -47,6 +48,7 @@ static bool keep_options(struct session *session, const struct session_options *
     session->options.party = keep_text(session, options->party, &at);
     session->options.library = keep_text(session, options->library, &at);
     session->options.host = keep_text(session, options->host, &at);
+    session->options.trace_id = keep_text(session, options->trace_id, &at);
     session->options.run = keep_text(session, options->run, &at);
     session->options.auditor = keep_text(session, options->auditor, &at);
     pace_init(&session->pace, options->chunk_bytes_max);

@@ -65,6 +65,7 @@ struct session_options {
     struct span library; /* name and version, for the greeting */
     struct span host;
     uint64_t pid;
+    struct span trace_id; /* of W3C: LIMIT_TRACE_ID_BYTES or empty; our errors have it */
     uint64_t client; /* client id: no other session has it; 0: two HELLOs may make two sessions */
     int64_t heartbeat_ms;
     int64_t lost_after_ms;

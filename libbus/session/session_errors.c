@@ -72,6 +72,7 @@ struct span session_error_make_at(struct session *session, enum error_kind kind,
     record.occurred_ns = session_broker_ns(session, session->now_ns, &record.uncertainty_ns);
     record.host = session->options.host;
     record.pid = session->options.pid;
+    record.trace_id = session->options.trace_id;
     record.topic = topic;
     record.seq = seq;
     size_t bytes = 0;

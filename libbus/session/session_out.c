@@ -82,9 +82,13 @@ static bool attach_message(struct session *session, struct msg *out)
         wants_await(&session->wants, out))
         return true;
     out->type = MSG_READY;
-    if (!session->is_observer && session_disclosure(session) < DISCLOSURE_TYPE)
-        out->as.ready =
-            (struct msg_ready){.host = session->options.host, .pid = session->options.pid};
+    out->as.ready = (struct msg_ready){.pid = 0};
+    if (!session->is_observer && session_disclosure(session) < DISCLOSURE_TYPE) {
+        out->as.ready.host = session->options.host;
+        out->as.ready.pid = session->options.pid;
+    }
+    if (!session->is_observer && session_disclosure(session) < DISCLOSURE_NONE)
+        out->as.ready.trace_id = session->options.trace_id;
     session->is_ready_due = false;
     return true;
 }

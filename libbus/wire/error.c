@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    TRACE_ID_BYTES = 16,
     CUT_NOTE_BYTES_MAX = 40, /* " ... 18446744073709551615 bytes cut ... " */
     CHAIN_HEAD_BYTES_MAX = 3,
     RECORD_SLACK_BYTES = 32, /* head, left_out and causes of a record may grow by so much */
@@ -43,7 +42,7 @@ static const struct field record_fields[] = {
     FIELD_ROW_STR(error_record, topic, 0, LIMIT_NAME_BYTES),
     FIELD_ROW_U64(error_record, seq, UINT64_MAX),
     FIELD_ROW_STR(error_record, blames, 0, LIMIT_NAME_BYTES),
-    FIELD_ROW_BIN(error_record, trace_id, 0, TRACE_ID_BYTES),
+    FIELD_ROW_BIN(error_record, trace_id, 0, LIMIT_TRACE_ID_BYTES),
     FIELD_ROW_U64(error_record, left_out, UINT32_MAX),
     FIELD_ROW_U64(error_record, is_cut, 1),
     FIELDS_END,
@@ -95,7 +94,7 @@ void error_record_init(struct error_record *record)
 static enum wire_err trace_id_check(const struct error_record *record)
 {
     size_t bytes = record->trace_id.bytes;
-    return bytes == 0 || bytes == TRACE_ID_BYTES ? WIRE_OK : WIRE_RANGE;
+    return bytes == 0 || bytes == LIMIT_TRACE_ID_BYTES ? WIRE_OK : WIRE_RANGE;
 }
 
 static enum wire_err more_blames_check(const struct error_record *record)

@@ -175,10 +175,11 @@ static void put_topics(struct core_dump *dump, const struct core *core)
 /* Nothing of a process that did not say it. */
 static void put_process(struct core_dump *dump, const struct session *session)
 {
-    if (session->pid == 0 && session->host.bytes == 0)
+    if (session->pid == 0 && session->host.bytes == 0 && session->trace_id.bytes == 0)
         return;
     word(dump, "    process");
     name(dump, session->host);
+    name(dump, session->trace_id);
     LINE(dump, "", session->pid);
 }
 

@@ -128,6 +128,18 @@ Test(core_disclosure, of_where_a_party_runs_is_that_of_the_job)
     }
 }
 
+/* Nor is its trace. */
+Test(core_disclosure, of_the_trace_of_a_party_is_that_of_the_job)
+{
+    for (int level = DISCLOSURE_UNSAID; level <= DISCLOSURE_NONE; level++) {
+        restart();
+        meet_in((enum disclosure)level);
+        join(1);
+        trace(1, span_text("c0nfidential_tra"));
+        cr_expect_eq(is_noted("c0nfidential_tra"), level < DISCLOSURE_NONE, "%d", level);
+    }
+}
+
 /* Returns the code that answers it. */
 static uint64_t bring_attachment(void)
 {

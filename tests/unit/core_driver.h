@@ -664,6 +664,12 @@ static inline void locate(conn_id conn, const char *host, uint64_t pid)
             (struct msg){.type = MSG_READY, .as.ready = {.host = span_text(host), .pid = pid}});
 }
 
+/* The work of its process is a part of this trace. */
+static inline void trace(conn_id conn, struct span trace_id)
+{
+    message(conn, (struct msg){.type = MSG_READY, .as.ready = {.trace_id = trace_id}});
+}
+
 static inline void attach(conn_id conn, conn_id data, uint64_t token)
 {
     message(data,

@@ -223,6 +223,42 @@ Test(core_failure, of_a_lost_party_says_where_it_ran_after_a_restart_too)
     expect_lost_in_restart("node-2", 102);
 }
 
+/* The broker's own error of a party is in the trace of the party's work, over restarts, too. */
+Test(core_failure, of_a_lost_party_has_its_trace)
+{
+    const struct span trace_id = span_text("0123456789abcdef");
+    join(2);
+    trace(2, trace_id);
+    uint32_t count = journal_count;
+    trace(2, trace_id);
+    cr_expect_eq(journal_count, count, "it is known");
+    for (int i = 0; i < 2; i++) { /* from its fact, and from a snapshot */
+        crash(50);
+        tap(3);
+        closed(3);
+        compact();
+    }
+    crash(50);
+    pass_ms(9000);
+    tap(3);
+    pass_ms(1000);
+    struct error_record error = last_error();
+    cr_assert_eq(error.kind, ERROR_PARTY_LOST);
+    cr_expect(span_equal(error.trace_id, trace_id));
+}
+
+Test(core_failure, of_a_party_with_a_trace_id_of_another_length_is_a_violation)
+{
+    static const char bytes[LIMIT_TRACE_ID_BYTES + 1] = "0123456789abcdef";
+    for (size_t length = 1; length < LIMIT_TRACE_ID_BYTES; length++) {
+        restart();
+        (void)meet();
+        uint64_t refused = count_refused(4);
+        trace(1, span_of(bytes, length));
+        cr_expect_eq(count_refused(4), refused + 1, "%zu", length);
+    }
+}
+
 Test(core_failure, of_a_deadline_says_where_its_writer_runs)
 {
     join(1);

@@ -587,25 +587,36 @@ void session_position(struct core *core, struct session *session, const struct m
     }
 }
 
-void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid)
+void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid,
+                    struct span trace_id)
 {
     span_drop(core, &session->host);
+    span_drop(core, &session->trace_id);
     (void)span_keep(core, host, &session->host); /* or it is not known */
+    (void)span_keep(core, trace_id, &session->trace_id);
     session->pid = pid;
     note_located(core, session);
 }
 
-/* A client says on each connection where it runs; after the first the broker knows it. */
+/* A client says on each connection where it runs, and for which trace; after the first the broker
+ * knows it.  What the job discloses to nobody is not kept. */
 static void hear_place(struct core *core, struct session *session, const struct msg_ready *msg)
 {
-    bool is_said = msg->host.bytes > 0 || msg->pid != 0;
-    bool is_known = span_equal(msg->host, session->host) && msg->pid == session->pid;
-    if (is_said && !is_known && session->job->spec.disclosure < DISCLOSURE_TYPE)
-        session_locate(core, session, msg->host, msg->pid);
+    enum disclosure level = session->job->spec.disclosure;
+    struct span host = level < DISCLOSURE_TYPE ? msg->host : SPAN_NONE;
+    uint64_t pid = level < DISCLOSURE_TYPE ? msg->pid : 0;
+    struct span trace_id = level < DISCLOSURE_NONE ? msg->trace_id : SPAN_NONE;
+    bool is_said = host.bytes > 0 || pid != 0 || trace_id.bytes > 0;
+    bool is_known = span_equal(host, session->host) && pid == session->pid &&
+                    span_equal(trace_id, session->trace_id);
+    if (is_said && !is_known)
+        session_locate(core, session, host, pid, trace_id);
 }
 
-void session_ready(struct core *core, struct session *session, const struct msg_ready *msg)
+const char *session_ready(struct core *core, struct session *session, const struct msg_ready *msg)
 {
+    if (msg->trace_id.bytes != 0 && msg->trace_id.bytes != LIMIT_TRACE_ID_BYTES)
+        return "a trace id of another length";
     session->is_ready = true;
     if (session->party != NULL)
         hear_place(core, session, msg);
@@ -613,4 +624,5 @@ void session_ready(struct core *core, struct session *session, const struct msg_
         attached(core, session);
     else
         effects_msg(core->effects, session->control, MSG_ATTACHED);
+    return NULL;
 }

@@ -13,8 +13,9 @@ void session_begin(struct core *core, struct party *party, struct session *sessi
 const char *session_attach(struct core *core, conn_id conn, const struct msg_attach *msg);
 /* A reader says how far it is in a topic. */
 void session_position(struct core *core, struct session *session, const struct msg_position *msg);
-void session_ready(struct core *core, struct session *session, const struct msg_ready *msg);
+const char *session_ready(struct core *core, struct session *session, const struct msg_ready *msg);
 /* Notes on which host, and as which process, the client runs. */
-void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid);
+void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid,
+                    struct span trace_id);
 
 #endif

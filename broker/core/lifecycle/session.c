@@ -100,7 +100,8 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     session->pid = terms->pid;
     session->account = account_get(core, terms->owner);
     bool has_host = session->account != NULL && span_keep(core, terms->host, &session->host);
-    bool has_timer = has_host && timers_reserve(&core->timers);
+    bool has_trace = has_host && span_keep(core, terms->trace_id, &session->trace_id);
+    bool has_timer = has_trace && timers_reserve(&core->timers);
     bool has_progress = has_timer && timers_reserve(&core->timers);
     bool has_notices = has_progress && timers_reserve(&core->timers);
     bool has_token = has_notices && id_map_put(&core->tokens, token, session->id);
@@ -121,6 +122,7 @@ struct session *session_make(struct core *core, struct job *job, const struct se
     if (has_timer)
         timers_unreserve(&core->timers, &session->timer);
     span_drop(core, &session->host);
+    span_drop(core, &session->trace_id);
     if (session->account != NULL)
         account_unref(core, session->account);
     pool_give(&core->sessions, session);
@@ -169,6 +171,7 @@ void session_drop(struct core *core, struct session *session)
     courier_windows_fini(session);
     span_drop(core, &session->where);
     span_drop(core, &session->host);
+    span_drop(core, &session->trace_id);
     span_drop(core, &session->job_name);
     late_free(core, &session->late);
     session_drop_conn(core, &session->control);

@@ -14,6 +14,7 @@ struct session_terms {
     uint64_t heartbeat_ms, lost_after_ms, grace_ms;
     struct span host; /* copied */
     uint64_t pid;
+    struct span trace_id; /* copied */
     bool is_guard;
 };
 /* The session of a connection, or NULL. */

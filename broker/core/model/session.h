@@ -152,7 +152,8 @@ struct session {
     uint64_t progress_ms;
     struct span host; /* owned: the host of its process; host and pid are for people */
     uint64_t pid;
-    struct span where; /* owned: what its last promise of progress says of its place */
+    struct span trace_id; /* owned: the trace of W3C that its work is a part of; may be empty */
+    struct span where;    /* owned: what its last promise of progress says of its place */
     struct timer timer;
     struct timer progress;
     uint64_t data_number;  /* last frame accepted */

@@ -145,6 +145,8 @@ static void put_origin(const struct core *core, const struct failure_spec *spec,
         head->host = session->host;
         head->pid = session->pid;
     }
+    if (session != NULL && spec->job->spec.disclosure < DISCLOSURE_NONE)
+        head->trace_id = session->trace_id;
     head->origin = ORIGIN_SYSTEM;
     head->occurred_ns = spec->occurred_ns != 0 ? spec->occurred_ns : core->now_ns;
     head->uncertainty_ns = spec->uncertainty_ns;

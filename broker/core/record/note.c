@@ -157,7 +157,7 @@ void note_party_joined(struct core *core, const struct party *party)
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
              .pid = session->pid, .run_rule = party->run_rule, .client = party->client,
-             .owner = party->account->name);
+             .owner = party->account->name, .trace_id = session->trace_id);
 }
 
 void note_party_ended(struct core *core, const struct party *party)
@@ -191,7 +191,8 @@ void note_guard_joined(struct core *core, const struct party *party)
             .lost_after_ms = (uint64_t)(guard->lost_after_ns / MS_NS),
             .grace_ms = (uint64_t)(guard->grace_ns / MS_NS), .host = guard->host, .pid = guard->pid,
             .programs = party->program_count - (party->session != NULL), /* that has its own fact */
-            .run_rule = party->run_rule, .client = party->client, .owner = party->account->name);
+            .run_rule = party->run_rule, .client = party->client, .owner = party->account->name,
+            .trace_id = guard->trace_id);
 }
 
 void note_program_joined(struct core *core, const struct party *party)
@@ -203,7 +204,7 @@ void note_program_joined(struct core *core, const struct party *party)
              .heartbeat_ms = (uint64_t)(session->beat_ns / MS_NS),
              .lost_after_ms = (uint64_t)(session->lost_after_ns / MS_NS),
              .grace_ms = (uint64_t)(session->grace_ns / MS_NS), .host = session->host,
-             .pid = session->pid, .client = party->program_client);
+             .pid = session->pid, .client = party->program_client, .trace_id = session->trace_id);
 }
 
 void note_guard_ended(struct core *core, const struct party *party)
@@ -216,7 +217,7 @@ void note_located(struct core *core, const struct session *session)
 {
     if (core->is_noting)
         NOTE(core, LOCATED, located, .party = session->party->id, .is_guard = session->is_guard,
-             .host = session->host, .pid = session->pid);
+             .host = session->host, .pid = session->pid, .trace_id = session->trace_id);
 }
 
 void note_error_numbers(struct core *core, const struct party *party)

@@ -76,7 +76,7 @@ const char *replay_took_part(struct core *core, struct party *party,
     {                                                                                              \
         .token = (fact)->token, .heartbeat_ms = (fact)->heartbeat_ms,                              \
         .lost_after_ms = (fact)->lost_after_ms, .grace_ms = (fact)->grace_ms,                      \
-        .host = (fact)->host, .pid = (fact)->pid                                                   \
+        .host = (fact)->host, .pid = (fact)->pid, .trace_id = (fact)->trace_id                     \
     }
 
 /* What a fact says of a new incarnation, beside the terms of its session. */
@@ -163,7 +163,7 @@ const char *replay_located(struct core *core, struct party *party, const struct 
     struct session *session = fact->is_guard ? party->guard : party->session;
     if (session == NULL)
         return WRONG_NO_ORDER;
-    session_locate(core, session, fact->host, fact->pid);
+    session_locate(core, session, fact->host, fact->pid, fact->trace_id);
     return NULL;
 }
 

@@ -323,7 +323,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_HELLO:
     case TO_BROKER_ATTACH: break; /* they begin a session: step_message() */
     case TO_BROKER_POSITION: session_position(core, session, &msg->as.position); break;
-    case TO_BROKER_READY: session_ready(core, session, &msg->as.ready); break;
+    case TO_BROKER_READY: return session_ready(core, session, &msg->as.ready);
     case TO_BROKER_BEAT: session_beat(core, session, &msg->as.beat); break;
     case TO_BROKER_PROGRESS: session_promise(core, session, &msg->as.progress); break;
     case TO_BROKER_COMPLETE: return parked_take(core, session, PARKED_COMPLETE, msg);
