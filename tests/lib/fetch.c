@@ -13,9 +13,32 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 4 * 1024 * 1024, REQUEST_BYTES = 4096 };
+enum { ANSWER_BYTES = 4 * 1024 * 1024, REQUEST_BYTES = 4096, PATH_BYTES = 512 };
 
 static char answer[ANSWER_BYTES]; /* the last one */
+
+void fetch_needs_web(void)
+{
+    char errbus[PATH_BYTES];
+    char program[sizeof errbus + sizeof "-web"];
+    process_path("errbus", errbus, sizeof errbus);
+    snprintf(program, sizeof program, "%s-web", errbus);
+    if (access(program, X_OK) != 0)
+        cr_skip_test("errbus-web is not built here (Debian's package libmicrohttpd-dev)");
+}
+
+unsigned fetch_start_web(struct process *web, const char *control, const char *first,
+                         const char *second)
+{
+    unsigned port = 0;
+    const char *line = NULL;
+    const char *const argv[] = {"errbus",      "web", "-s",   control, "-l",
+                                "127.0.0.1:0", first, second, NULL};
+    cr_assert(process_start(web, argv, NULL));
+    cr_assert(process_line(web, SOON_MS, &line), "%s", process_complained(web));
+    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &port), 1, "%s", line);
+    return port;
+}
 
 int fetch_connect(unsigned port)
 {

@@ -4,7 +4,16 @@
 #ifndef TESTS_LIB_FETCH_H
 #define TESTS_LIB_FETCH_H
 
+#include "tests/lib/process.h"
+
 #include <stddef.h>
+
+/* Skips the running test where this build has no errbus-web. */
+void fetch_needs_web(void);
+/* Starts `errbus web` for the broker at this endpoint, with two words more (NULL: none).  Its port,
+ * which is a free one. */
+unsigned fetch_start_web(struct process *web, const char *control, const char *first,
+                         const char *second);
 
 /* A connection that says nothing yet. */
 int fetch_connect(unsigned port);

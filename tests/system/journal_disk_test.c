@@ -341,40 +341,22 @@ static void expect_ping(const char *flag, int status, const char *words)
     process_fini(&process);
 }
 
-/* The port of an `errbus web`; 0: it is not built here. */
-static unsigned start_web(struct process *web)
-{
-    unsigned port = 0;
-    char errbus[512];
-    char program[sizeof errbus + sizeof "-web"];
-    const char *line = NULL;
-    const char *const argv[] = {"errbus", "web", "-s", revival.control, "-l", "127.0.0.1:0", NULL};
-    process_path("errbus", errbus, sizeof errbus);
-    snprintf(program, sizeof program, "%s-web", errbus);
-    if (access(program, X_OK) != 0)
-        return 0;
-    cr_assert(process_start(web, argv, NULL));
-    cr_assert(process_line(web, SOON_MS, &line), "%s", process_complained(web));
-    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &port), 1, "%s", line);
-    return port;
-}
-
 static void expect_readiness(unsigned port, unsigned status, const char *words)
 {
     int64_t until_ms = test_now_ms() + SOON_MS;
-    while (port != 0 && fetch(port, "/readyz") != status) /* an answer is a second old at most */
+    while (fetch(port, "/readyz") != status) /* an answer is a second old at most */
         cr_assert_lt(test_now_ms(), until_ms, "no %u: %s", status, fetch_answer());
-    if (port != 0)
-        fetch_expect_in_body(words);
+    fetch_expect_in_body(words);
 }
 
 Test(journal_disk, that_is_full_is_not_ready)
 {
     char ballast[FOLDER_PATH_BYTES_MAX + 32];
     struct process web = {0};
+    fetch_needs_web();
     mount_volume(THREE_SEGMENTS_MIB);
     start_small();
-    unsigned port = start_web(&web);
+    unsigned port = fetch_start_web(&web, revival.control, NULL, NULL);
     struct bus *alice = open_quiet("alice");
     expect_ping("--ready", 0, "");
     expect_readiness(port, 200, "ready\n");

@@ -29,15 +29,6 @@ static void tear_down(void)
 
 TestSuite(prometheus, .init = stage_open, .fini = tear_down, .timeout = 180);
 
-static void start_web(void)
-{
-    const char *line = NULL;
-    const char *const argv[] = {"errbus", "web", "-s", stage.control, "-l", "127.0.0.1:0", NULL};
-    cr_assert(process_start(&web, argv, NULL));
-    cr_assert(process_line(&web, SOON_MS, &line), "%s", process_complained(&web));
-    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &web_port), 1, "%s", line);
-}
-
 /* Its log tells the port that the system chose. */
 static void await_port(void)
 {
@@ -91,9 +82,10 @@ Test(prometheus, fires_the_alert_of_a_killed_party)
 {
     const char *const argv[] = {"errbus", "sub", "-s",    stage.control, "-j",
                                 "train",  "-p",  "alice", "bob/x",       NULL};
+    fetch_needs_web();
     if (access(PROMETHEUS, X_OK) != 0)
         cr_skip_test("prometheus is not installed (Debian's package prometheus)");
-    start_web();
+    web_port = fetch_start_web(&web, stage.control, NULL, NULL);
     start_prometheus();
     cr_assert(process_start(&party, argv, NULL));
     await_answer("/api/v1/query?query=errbus_parties%7Bstate%3D%22running%22%7D%3D%3D1",

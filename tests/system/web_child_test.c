@@ -22,12 +22,7 @@ static unsigned port; /* of the child */
 
 static void set_up(void)
 {
-    char errbus[512];
-    char program[sizeof errbus + sizeof "-web"];
-    process_path("errbus", errbus, sizeof errbus);
-    snprintf(program, sizeof program, "%s-web", errbus);
-    if (access(program, X_OK) != 0)
-        cr_skip_test("errbus-web is not built here (Debian's package libmicrohttpd-dev)");
+    fetch_needs_web();
     unsetenv("ERRBUS_KEY");
     cr_assert(folder_make(&folder));
     snprintf(broker_key, sizeof broker_key, "%s/broker.key", folder.path);

@@ -26,25 +26,14 @@ enum {
 static struct process web;
 static unsigned port;
 
-/* Skips the test where this build has no errbus-web. */
 static void start_web(const char *first, const char *second)
 {
-    char errbus[512];
-    char path[sizeof errbus + sizeof "-web"];
-    const char *line = NULL;
-    process_path("errbus", errbus, sizeof errbus);
-    snprintf(path, sizeof path, "%s-web", errbus);
-    if (access(path, X_OK) != 0)
-        cr_skip_test("errbus-web is not built here");
-    const char *argv[] = {"errbus",      "web", "-s",   stage.control, "-l",
-                          "127.0.0.1:0", first, second, NULL};
-    cr_assert(process_start(&web, argv, NULL));
-    cr_assert(process_line(&web, SOON_MS, &line), "%s", process_complained(&web));
-    cr_assert_eq(sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &port), 1, "%s", line);
+    port = fetch_start_web(&web, stage.control, first, second);
 }
 
 static void set_up(void)
 {
+    fetch_needs_web();
     stage_open();
 }
 
@@ -507,7 +496,6 @@ Test(web, serves_so_many_connections_and_goes_on)
 Test(web, needs_a_token_where_others_can_reach_it)
 {
     const char *const argv[] = {"errbus", "web", "-l", "0.0.0.0:0", NULL};
-    start_web(NULL, NULL); /* skips where there is none */
     struct process process = {0};
     cr_assert(process_start(&process, argv, NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), 2);
