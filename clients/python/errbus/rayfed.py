@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import sys
 import time
 import warnings
@@ -36,7 +37,8 @@ import errbus
 import errbus.aio
 
 _HIDDEN = "rayfed.task_failed"  # the type of an error whose exception RayFed keeps to itself
-_LOOK_S = 0.2  # seconds between two attempts to begin a run
+_LOOK_S = 0.2  # seconds between two attempts to begin a run, at least
+_REST = 8  # at most so many times as long as an attempt took, a party is out of the old run
 _PING = "ping"  # both ids in RayFed's question whether a party is there
 _Found = TypeVar("_Found")
 
@@ -93,17 +95,23 @@ class _Link:
     async def _join(self) -> errbus.aio.Bus:
         """Joins a new run, since fed.init() counts all ids from 0 again.  An actor takes no part in
         a run in which its party was before, or whose parties have all ended: it waits for the end
-        of that run.  An actor that Ray started again continues in its run."""
+        of that run.  An actor that Ray started again continues in its run.
+
+        An attempt is itself in the old run, and several actors make them.  So an actor rests for a
+        random time between two attempts, the longer the longer one takes: at some moment all rest,
+        and the old run is over."""
         if _was_started_again():
             return await self._open("continue")
         end = time.monotonic() + self._timeout
         while time.monotonic() < end:
+            begun = time.monotonic()
             bus = await self._open("as_found")
             run = bus.sync.run
             if run.incarnations == 1 and not run.is_continued:
                 return bus
             await bus.close()  # when this run is over, as_found begins the next one
-            await asyncio.sleep(_LOOK_S)
+            took = time.monotonic() - begun
+            await asyncio.sleep(random.uniform(_LOOK_S, _LOOK_S + _REST * took))
         return await self._open("next")  # the error names the parties that have not ended
 
     async def _open(self, rule: str) -> errbus.aio.Bus:

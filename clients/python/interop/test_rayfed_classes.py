@@ -163,3 +163,36 @@ def test_the_memory_of_the_broker_for_each_edge_is_bounded(broker, capsys):
     with capsys.disabled():
         print(f"\n{count} edges: {bytes_each:.0f} bytes of the broker's memory each")
     assert bytes_each < EDGE_BYTES_MAX
+
+
+def test_who_waits_for_the_end_of_a_run_is_in_it_for_the_least_of_the_time(monkeypatch):
+    """Else several of them, whose joining takes long, would keep it from its end."""
+    opened, rests, joining_s = errbus.rayfed._Link._open, [], 0.2
+
+    async def slowly(link, rule):
+        bus = await opened(link, rule)
+        await asyncio.sleep(joining_s)
+        return bus
+
+    def shortest(low, high):
+        rests.append((low, high))
+        return low
+
+    monkeypatch.setattr(errbus.rayfed._Link, "_open", slowly)
+    monkeypatch.setattr(errbus.rayfed.random, "uniform", shortest)
+    alice, bob = sender("alice"), sender("bob")
+
+    async def steps():
+        await asyncio.gather(alice.is_ready(), bob.is_ready())
+        await alice.stop()
+        joining = asyncio.ensure_future(alice.is_ready())
+        while len(rests) < 3:
+            assert not joining.done(), "bob is in the first run"
+            await asyncio.sleep(0.01)
+        await bob.stop()
+        await joining
+        return alice._link._bus.run.number
+
+    assert play(alice, bob, steps=steps) == 2
+    for low, high in rests:
+        assert low > 0 and high - low >= 4 * joining_s
