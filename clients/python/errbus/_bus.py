@@ -299,9 +299,9 @@ class Bus:
 
         deadline: seconds after which the slot fails with kind deadline.  seq: its number, above all
         earlier ones; None: the next one.  needs: slots as (topic, number); when one of them fails,
-        this slot fails too.  value_bytes_max: the most bytes of its value, which larger ones raise
-        TooBig for; 0: the limit of the broker.  Raises Denied for a topic of another party, Settled
-        for a number that was used, Full after send_timeout, Invalid for a name that is none.
+        this slot fails too.  value_bytes_max: the most bytes of its value; commit() raises TooBig
+        for more.  0: the limit of the broker.  Raises Denied for a topic of another party, Settled
+        for a number that was used, Full after send_timeout, Invalid for a text that is no name.
         """
         options = ffi.new("struct bus_slot_options *")
         lib.shim_slot_options_init(options)
@@ -826,8 +826,9 @@ def open(
     RemoteError.open().  key: the file of the key for a broker that has one, None is $ERRBUS_KEY,
     else ~/.config/errbus/key.
 
-    Raises TimedOut if no broker is in reach, Denied for a name that is in use or for a key that the
-    broker does not know, Protocol for a broker of another version, Invalid for a wrong option.
+    Raises TimedOut if no broker is in reach, Lost if only its data channel is not, Denied for a name
+    that is in use or a key that the broker does not know, Protocol for a broker of another version,
+    and Invalid for a wrong option.
     """
     keep: List[Any] = []
     options = ffi.new("struct bus_options *")

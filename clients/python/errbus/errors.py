@@ -64,7 +64,7 @@ class Lost(Error, ConnectionError):
 
 
 class Overrun(Error):
-    """Slots are missing here: `count` of them from `first` on, in `topic`.  Of a tap: events."""
+    """Slots are missing here: `count` of them from `first` on, in `topic`.  A tap misses events."""
 
     topic: str = ""
     first: int = 0
