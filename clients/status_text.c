@@ -11,6 +11,7 @@
 
 #define PIECE_BYTES_MAX 512 /* of one piece of a line */
 #define STATE_COUNT (BUS_STATE_KEPT + 1)
+#define NEAR_WINDOW_BYTES ((uint64_t)512 * 1024) /* of a subscription on one machine */
 
 /* The rows of one job, in order, and the layout of its lines. */
 struct job_rows {
@@ -453,6 +454,36 @@ static void print_hidden(FILE *out, const struct job_rows *job)
     putc('\n', out);
 }
 
+/* "windows of readers: 3.5 MiB, the largest 3.0 MiB: alice/bulk of bob", if one of them follows a
+ * link: on one machine all are alike. */
+static void print_windows(FILE *out, const struct job_rows *job)
+{
+    struct line line = {.out = out, .columns = 1, .limit = job->style->columns};
+    char sum[PIECE_BYTES_MAX / 2];
+    char most[PIECE_BYTES_MAX / 2];
+    char piece[PIECE_BYTES_MAX];
+    const struct bus_status_row *largest = NULL;
+    for (size_t i = 0; i < job->count; i++) {
+        const struct bus_status_row *row = job->rows[i];
+        bool is_reader = row->kind == BUS_STATUS_SUB && row->window_bytes > 0;
+        if (is_reader && (largest == NULL || row->window_bytes > largest->window_bytes)) {
+            largest = row;
+        }
+    }
+    if (largest == NULL || largest->window_bytes == NEAR_WINDOW_BYTES) {
+        return;
+    }
+    write_bytes(job->rows[0]->window_bytes, sum, sizeof sum);
+    write_bytes(largest->window_bytes, most, sizeof most);
+    putc(' ', out);
+    snprintf(piece, sizeof piece, "windows of readers: %s,", sum);
+    add_piece(&line, piece);
+    snprintf(piece, sizeof piece, "the largest %s: %.100s of %.100s", most, largest->name,
+             largest->party);
+    add_piece(&line, piece);
+    putc('\n', out);
+}
+
 static void print_job(FILE *out, const struct job_rows *job, const struct bus_status_row **shown)
 {
     struct line line = {.out = out, .limit = job->style->columns};
@@ -477,6 +508,7 @@ static void print_job(FILE *out, const struct job_rows *job, const struct bus_st
     print_hidden(out, job);
     print_kind(out, job, BUS_STATUS_TOPIC, shown);
     print_kind(out, job, BUS_STATUS_SUB, shown);
+    print_windows(out, job);
     print_kind(out, job, BUS_STATUS_GROUP, shown);
 }
 

@@ -176,6 +176,35 @@ Test(status_text, keeps_within_the_columns_of_a_terminal)
                 "  \xe5\xba\x97\xe5\x93\x81/1        running     0  heard 0.0 s ago\n");
 }
 
+/* On one machine all windows are alike, and there is nothing to say. */
+Test(status_text, tells_of_windows_that_follow_a_link)
+{
+    enum { NEAR = 512 * 1024 };
+    struct bus_status_row rows[] = {
+        row_of(BUS_STATUS_JOB, "train", BUS_STATE_RUNNING),
+        sub("alice/a", "bob", 0),
+        sub("alice/b", "carol", 0),
+        sub("alice/c", "dan", 0),
+    };
+    rows[0].window_bytes = 2 * NEAR;
+    rows[1].window_bytes = rows[2].window_bytes = NEAR;
+    const char *parts[] = {
+        "0 parties; 0 open slots; no journal\n"
+        "broker 0.1.0: up 1 h, durability disk, 0 messages refused\n"
+        "job train (running): 0 parties, 0 open slots, 0 B of values kept\n"
+        "  SUBSCRIPTION  STATE  BEHIND  PARTY\n"
+        "  alice/a       live        0  bob\n"
+        "  alice/b       live        0  carol\n"
+        "  alice/c       live        0  dan\n",
+        "  windows of readers: 3.5 MiB, the largest 3.0 MiB: alice/b of carol\n"};
+    char text[1024];
+    expect_rows(rows, 4, 0, false, parts[0]);
+    rows[0].window_bytes = 7 * NEAR;
+    rows[2].window_bytes = 6 * NEAR;
+    snprintf(text, sizeof text, "%s%s", parts[0], parts[1]);
+    expect_rows(rows, 4, 0, false, text);
+}
+
 Test(status_text, counts_the_rows_of_a_long_table)
 {
     enum { ROWS = STATUS_ROWS_SHOWN + 1 };
