@@ -88,6 +88,7 @@ struct inbox_sub {
     uint64_t received; /* bytes of frames on this data connection */
     uint64_t taken;
     uint64_t taken_told;
+    int64_t told_ns;     /* when that was told, or the first bytes were taken */
     uint64_t lag_told;   /* not durable: the value of taken at the last ACK */
     bool is_lag_due;     /* such an ACK is due */
     struct list news;    /* session.sub_news */

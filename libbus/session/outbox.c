@@ -71,10 +71,12 @@ static void seal(struct outbox *outbox)
     outbox->open_frames = 0;
 }
 
-/* The size to which a batch with such a frame may grow. */
+/* The size to which a batch with such a frame may grow.  The broker asks for less than the default
+ * where the link is slow: a batch of any frames would be a queue there. */
 static inline size_t most_for(size_t frame_bytes, uint64_t batch_bytes)
 {
-    return frame_bytes >= OUTBOX_BULK_FRAME_BYTES ? LIMIT_BATCH_BYTES : (size_t)batch_bytes;
+    bool is_large = frame_bytes >= OUTBOX_BULK_FRAME_BYTES && batch_bytes >= DEFAULT_BATCH_BYTES;
+    return is_large ? LIMIT_BATCH_BYTES : (size_t)batch_bytes;
 }
 
 /* Whether a frame of so many bytes may join the open batch. */

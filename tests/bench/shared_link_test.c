@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* shared_link_test.c -- one slow link for bulk and for what matters: small values and errors pass,
- * the link is full meanwhile, and it is full again after it stood still.
+/* shared_link_test.c -- one slow link for bulk and for what matters: ten topics of small values and
+ * errors pass, the link is full meanwhile, and it is full again after it stood still.
  *
  * A window as wide as without a link is a queue of seconds here, in each set.  A busy machine is
  * late in some sets.  So one good set is enough. */
@@ -24,12 +24,16 @@
 #define SMALL_BYTES 256
 #define SOON_MS 60000
 #define START_MS 1500 /* until windows follow the link */
+#define TOPICS 10
 #define SETS 15
 #define SET_MS 1000
 #define PARTS 8
 #define PART_MS 50
 #define MEDIAN_MS (4 * DELAY_MS + 100) /* two round trips and 100 ms */
-#define SHARE 0.2 /* answers that are late for want of processors make windows small */
+/* Answers that are late for want of processors make windows small.  ERRBUS_LINK_SHARE=0.9 asks for
+ * more on a machine that is not busy. */
+#define SHARE 0.2
+#define OTHER_SHARE_MAX 0.01 /* beats, credit, and what is accepted and taken */
 #define STALL_MS 2000
 #define CONTROL_SEEN_BYTES 2000000
 #define LATE_SEEN_BYTES 1000000
@@ -99,7 +103,12 @@ static void start_with(bool is_writer_far, const char *word, const char *other)
     alice = open_at(is_writer_far ? far_link.at : broker.control, "alice");
     bob = open_at(is_writer_far ? broker.control : far_link.at, "bob");
     cr_assert_eq(bus_sub_open(bob, "alice/bulk", NULL, &bulk), BUS_OK);
-    cr_assert_eq(bus_sub_open(bob, "alice/small", NULL, &small), BUS_OK);
+    cr_assert_eq(bus_sub_open(bob, "alice/small0", NULL, &small), BUS_OK);
+    for (int topic = 1; topic < TOPICS; topic++) {
+        char pattern[] = "alice/small0";
+        pattern[sizeof pattern - 2] = (char)('0' + topic);
+        cr_assert_eq(bus_sub_add(small, pattern), BUS_OK);
+    }
     cr_assert_eq(bus_flush(bob, SOON_MS), BUS_OK);
     cr_assert_eq(pthread_create(&writer, NULL, write_bulk, NULL), 0);
     cr_assert_eq(pthread_create(&reader, NULL, read_bulk, NULL), 0);
@@ -128,26 +137,37 @@ static void end(void)
 
 TestSuite(shared_link, .timeout = 120);
 
-static void say(bool is_error)
-{
-    struct bus_slot *slot = NULL;
-    if (!is_error) {
-        cr_assert_eq(bus_publish(alice, "small", "value", 5), BUS_OK);
-        return;
-    }
-    cr_assert_eq(bus_slot_reserve(alice, "small", BUS_FOREVER, &slot), BUS_OK);
-    bus_slot_fail(&slot, NULL);
-}
+enum { CONTROL, DATA, PORTS };
+enum { TO, FROM, WAYS };
 
 struct seen {
     int64_t median_ms;
-    double share; /* of the link, that bulk takes */
+    double share; /* of the link, that the data channel takes */
+    double other; /* what all else takes, of that */
 };
+
+/* What the relay carried: the link has no more than its rate, whatever is read. */
+static void carried(uint64_t (*out)[WAYS])
+{
+    cr_assert(long_link_carried(&far_link, out, PORTS));
+}
+
+/* Of what was carried between two looks in the direction of the bulk, and what else was. */
+static void judge(struct seen *seen, bool is_writer_far, uint64_t before[PORTS][WAYS],
+                  uint64_t after[PORTS][WAYS], int64_t took_ms)
+{
+    unsigned way = is_writer_far ? TO : FROM;
+    double main_bytes = (double)(after[DATA][way] - before[DATA][way]);
+    uint64_t other = after[CONTROL][TO] - before[CONTROL][TO] + after[CONTROL][FROM] -
+                     before[CONTROL][FROM] + after[DATA][1 - way] - before[DATA][1 - way];
+    seen->share = main_bytes / ((double)RATE / 8 / 1000 * (double)took_ms);
+    seen->other = main_bytes > 0 ? (double)other / main_bytes : 1;
+}
 
 static double share_since(uint64_t before, int64_t began_ms)
 {
-    double carried = (double)RATE / 8 / 1000 * (double)(test_now_ms() - began_ms);
-    return (double)(taken_bytes - before) / carried;
+    double carried_bytes = (double)RATE / 8 / 1000 * (double)(test_now_ms() - began_ms);
+    return (double)(taken_bytes - before) / carried_bytes;
 }
 
 static int compare(const void *a, const void *b)
@@ -157,44 +177,64 @@ static int compare(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* How long one small value or error takes beside the bulk. */
-static int64_t time_one(bool is_error)
+/* A small value or an error in each of the ten topics, and how long each takes. */
+static void say_in_each(int64_t *took_ms)
 {
-    struct bus_msg *msg = NULL;
     int64_t began_ms = test_now_ms();
-    say(is_error);
-    cr_assert_eq(bus_sub_recv(small, SOON_MS, &msg, NULL), is_error ? BUS_EFAILED : BUS_OK);
-    int64_t took_ms = test_now_ms() - began_ms;
-    bus_msg_free(&msg);
-    return took_ms;
+    for (int topic = 0; topic < TOPICS; topic++) {
+        struct bus_slot *slot = NULL;
+        char name[] = "small0";
+        name[sizeof name - 2] = (char)('0' + topic);
+        cr_assert_eq(bus_slot_reserve(alice, name, BUS_FOREVER, &slot), BUS_OK);
+        if (topic % 2 == 0)
+            cr_assert_eq(bus_slot_commit(&slot, "value", 5), BUS_OK);
+        else
+            bus_slot_fail(&slot, NULL);
+    }
+    for (int topic = 0; topic < TOPICS; topic++) {
+        struct bus_msg *msg = NULL;
+        enum bus_err err = bus_sub_recv(small, SOON_MS, &msg, NULL);
+        cr_assert(err == BUS_OK || err == BUS_EFAILED);
+        took_ms[topic] = test_now_ms() - began_ms;
+        bus_msg_free(&msg);
+    }
 }
 
-/* Small values and errors, one after the other, as long as one set takes. */
-static struct seen see_set(void)
+static struct seen see_set(bool is_writer_far)
 {
-    int64_t took_ms[PARTS];
-    uint64_t before = taken_bytes;
+    int64_t took_ms[PARTS * TOPICS];
+    uint64_t before[PORTS][WAYS];
+    uint64_t after[PORTS][WAYS];
+    struct seen seen;
+    carried(before);
     int64_t began_ms = test_now_ms();
     for (int i = 0; i < PARTS; i++) {
-        took_ms[i] = time_one(i % 2 == 1);
+        say_in_each(took_ms + i * TOPICS);
         sleep_ms(PART_MS);
     }
-    qsort(took_ms, PARTS, sizeof *took_ms, compare);
-    return (struct seen){.median_ms = took_ms[PARTS / 2], .share = share_since(before, began_ms)};
+    carried(after);
+    judge(&seen, is_writer_far, before, after, test_now_ms() - began_ms);
+    qsort(took_ms, PARTS * TOPICS, sizeof *took_ms, compare);
+    seen.median_ms = took_ms[PARTS * TOPICS / 2];
+    return seen;
 }
 
 static void check_sharing(bool is_writer_far)
 {
     struct seen seen = {0};
+    const char *word = getenv("ERRBUS_LINK_SHARE");
+    double asked = word != NULL ? strtod(word, NULL) : SHARE;
     bool is_good = false;
     start(is_writer_far);
     sleep_ms(START_MS);
     for (int set = 0; set < SETS && !is_good; set++) {
-        seen = see_set();
-        is_good = seen.median_ms <= MEDIAN_MS && seen.share >= SHARE;
+        seen = see_set(is_writer_far);
+        is_good =
+            seen.median_ms <= MEDIAN_MS && seen.share >= asked && seen.other < OTHER_SHARE_MAX;
+        fprintf(stderr, "median %ld ms, share %.2f, all else %.4f\n", (long)seen.median_ms,
+                seen.share, seen.other);
     }
-    cr_expect(is_good, "in the last set: median %ld ms, share %.2f", (long)seen.median_ms,
-              seen.share);
+    cr_expect(is_good, "no set of %d was good", SETS);
     end();
 }
 
@@ -211,7 +251,6 @@ Test(shared_link, of_a_reader_lets_small_values_and_errors_pass)
 /* What is said beside the bulk is a small part of it: beats, credit, accepted and taken. */
 static void check_control(bool is_writer_far)
 {
-    enum { CONTROL, DATA, PORTS, TO = 0, FROM = 1 };
     uint64_t before[PORTS][2];
     uint64_t after[PORTS][2];
     uint64_t way = is_writer_far ? TO : FROM; /* of the bulk */

@@ -104,6 +104,21 @@ Test(outbox, lets_large_frames_grow_a_batch_further)
     cr_assert_gt(bytes, DEFAULT_BATCH_BYTES);
 }
 
+/* Half a MiB would be a queue of 200 ms before a link of 20 Mbit/s. */
+Test(outbox, keeps_batches_of_large_frames_small_where_the_link_is_slow)
+{
+    for (uint64_t less = 0; less < 2; less++) {
+        batch_bytes = DEFAULT_BATCH_BYTES - less;
+        uint64_t most = less > 0 ? batch_bytes : LIMIT_BATCH_BYTES;
+        uint64_t per_batch = (most - BATCH_HEADER_BYTES) / frame_total(OUTBOX_BULK_FRAME_BYTES);
+        fini();
+        init();
+        for (uint64_t i = 0; i < per_batch + 1; i++)
+            append(OUTBOX_BULK_FRAME_BYTES);
+        cr_assert_leq(expect_sent(1, per_batch), most);
+    }
+}
+
 Test(outbox, keeps_the_limits_of_a_part)
 {
     for (int i = 0; i < 3; i++)

@@ -2,6 +2,7 @@
 /* Acknowledging: prefixes, one message a round trip, behind what was settled before. */
 #include "libbus/session/session.h"
 
+#include "libbus/base/flow_window.h"
 #include "tests/unit/session_driver.h"
 
 enum { WIDE = 1 << 30 };
@@ -322,6 +323,37 @@ Test(session_acks, says_at_once_that_a_viewer_has_taken_all)
     }
     (void)driver_expect(&d, MSG_TAKEN);
     expect_silence();
+}
+
+/* The window of a topic may be less than a step where the writer has a slow link. */
+Test(session_acks, says_what_it_took_where_it_waits_and_said_nothing_for_a_while)
+{
+    enum { SOME = FLOW_STEP_BYTES / 2 };
+    static char bytes[SOME];
+    const struct {
+        int64_t after_ns;
+        bool is_said;
+    } steps[] = {{0, false},
+                 {0, false},
+                 {5 * DRIVER_MS - 1, false},
+                 {1, true},
+                 {5 * DRIVER_MS, false},
+                 {0, true},
+                 {0, false},
+                 {0, false}};
+    uint32_t sub = subscribe("");
+    for (uint64_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        struct frame frames[] = {driver_topic_frame(4, "bob/4"), driver_value(4, i, "")};
+        struct session_item item;
+        frames[1].value = span_of(bytes, SOME);
+        d.now_ns += steps[i].after_ns;
+        driver_deliver(&d, sub, frames, 2);
+        cr_assert_eq(session_sub_take(d.session, sub, &item, NULL), CODE_OK);
+        buffer_unref(&item.buffer);
+        if (steps[i].is_said)
+            (void)driver_expect(&d, MSG_TAKEN);
+        expect_silence();
+    }
 }
 
 /* So that a stream has two answers less of three. */
