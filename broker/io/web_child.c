@@ -25,13 +25,21 @@
 #define PROGRAM "errbus-web"
 #define KEY_PATH "/proc/self/fd/3"
 
-enum { KEY_FD = 3, EXIT_USAGE = 2, ARGUMENTS_MAX = 12, CLOSE_LOOKS = 100, CLOSE_LOOK_MS = 10 };
+enum {
+    Z85_BYTES = 41,
+    KEY_FD = 3,
+    EXIT_USAGE = 2,
+    ARGUMENTS_MAX = 12,
+    CLOSE_LOOKS = 100,
+    CLOSE_LOOK_MS = 10
+};
 
 extern char **environ;
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Beside this program, or where programs of users lie if this one lies elsewhere. */
+/* Beside this program, or where programs of users lie if this one lies elsewhere; or in the folder
+ * of a build. */
 static bool find_program(char program[PATH_MAX])
 {
     static const char *const places[] = {"", "../bin/", "../clients/"};
@@ -52,7 +60,7 @@ static bool find_program(char program[PATH_MAX])
 /* As a file of errbus key, which only its owner reads, in memory. */
 static bool draw_key(struct web_child *child)
 {
-    char z85_public[41], z85_secret[41];
+    char z85_public[Z85_BYTES], z85_secret[Z85_BYTES];
     uint8_t public_key[KEY_BYTES], secret_key[KEY_BYTES];
     char secret_text[KEY_TEXT_BYTES + 1];
     char text[2 * KEY_TEXT_BYTES + 32];
