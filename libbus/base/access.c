@@ -1,99 +1,24 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* access.c -- the access file, line by line, into a table; see access.h.
- *
- * A name may be used before the line that says whose it is.  So names are resolved when all lines
- * were read. */
+/* access.c -- who is who by an access file, and who may do what; see access.h. */
 #include "libbus/base/access.h"
 
+#include "libbus/base/access_table.h"
 #include "libbus/base/access_words.h"
-#include "libbus/base/limits.h"
-#include "libbus/base/map.h"
 #include "libbus/base/pattern.h"
-#include "libbus/base/utf8.h"
-
-enum { ROOM_FIRST = 16 };
-
-enum name_kind { NAME_UNKNOWN, NAME_PRINCIPAL, NAME_GROUP };
-
-struct name {
-    struct span text;
-    enum name_kind kind;
-    uint32_t line;         /* that used it first */
-    uint32_t member_first; /* of a group, in words: indexes of names */
-    uint32_t member_count;
-};
-/* A key or a uid of a principal. */
-struct credential {
-    uint8_t key[KEY_BYTES];
-    int64_t end_s; /* it is over then */
-    uint32_t uid;
-    uint32_t name; /* index */
-    bool is_key;
-};
-struct words {
-    uint32_t first;
-    uint32_t count;
-};
-struct rule {
-    uint32_t line;
-    uint32_t who;    /* index of a name */
-    unsigned rights; /* a sum */
-    struct words as, reads, jobs;
-};
-
-/* One pair of a limit line. */
-struct limit {
-    uint32_t line;
-    uint32_t who; /* index of a name */
-    enum access_quota quota;
-    uint64_t amount;
-};
-
-struct array {
-    void *items;
-    size_t item_bytes;
-    uint32_t room;
-    uint32_t count;
-};
-
-struct access {
-    struct memory *memory;
-    char *text; /* the names and words are parts of it */
-    size_t text_bytes;
-    struct array names, credentials, rules, limits, members, words;
-    struct name_map name_map; /* name: its index */
-};
-
-/* One file while it is read. */
-struct reading {
-    struct access *access;
-    struct access_fault *fault;
-    struct span rest; /* of the line */
-    uint32_t line;
-};
 
 static const char *const right_names[] = {"party", "tap", "status", "job", "dead", "admin"};
 enum { RIGHT_COUNT = sizeof right_names / sizeof right_names[0] };
 
-/* Bytes count by 1024, as in errbusd(8), and things by 1000. */
-static const struct {
-    const char *name;
-    unsigned thousand;
-} quotas[ACCESS_QUOTA_COUNT] = {
-    [ACCESS_CONNECTIONS] = {"connections", 1000},
-    [ACCESS_JOBS] = {"jobs", 1000},
-    [ACCESS_OPEN_SLOTS] = {"open-slots", 1000},
-    [ACCESS_BYTES] = {"bytes", 1024},
-    [ACCESS_RATE] = {"rate", 1024},
-    [ACCESS_TOPICS] = {"topics", 1000},
-    [ACCESS_SUBSCRIPTIONS] = {"subscriptions", 1000},
-    [ACCESS_ATTACHMENTS] = {"attachments", 1024},
+static const char *const quota_names[ACCESS_QUOTA_COUNT] = {
+    [ACCESS_CONNECTIONS] = "connections",
+    [ACCESS_JOBS] = "jobs",
+    [ACCESS_OPEN_SLOTS] = "open-slots",
+    [ACCESS_BYTES] = "bytes",
+    [ACCESS_RATE] = "rate",
+    [ACCESS_TOPICS] = "topics",
+    [ACCESS_SUBSCRIPTIONS] = "subscriptions",
+    [ACCESS_ATTACHMENTS] = "attachments",
 };
-
-const char *access_quota_name(enum access_quota quota)
-{
-    return quotas[quota].name;
-}
 
 const char *access_right_name(enum access_right right)
 {
@@ -103,506 +28,9 @@ const char *access_right_name(enum access_right right)
     return "";
 }
 
-/* ---- arrays ---------------------------------------------------------------------------------- */
-
-/* A new item at the end, zeroed; NULL: no memory. */
-static void *array_add(struct memory *memory, struct array *array)
+const char *access_quota_name(enum access_quota quota)
 {
-    if (array->count == array->room) {
-        uint32_t room = array->room > 0 ? 2 * array->room : ROOM_FIRST;
-        void *items = memory_resize(memory, array->items, array->room * array->item_bytes,
-                                    room * array->item_bytes);
-        if (items == NULL)
-            return NULL;
-        array->items = items;
-        array->room = room;
-    }
-    return (char *)array->items + array->count++ * array->item_bytes;
-}
-
-static void array_fini(struct memory *memory, struct array *array)
-{
-    memory_give(memory, array->items, array->room * array->item_bytes);
-}
-
-static struct name *name_at(const struct access *access, uint32_t index)
-{
-    return (struct name *)access->names.items + index;
-}
-
-static struct credential *credential_at(const struct access *access, uint32_t index)
-{
-    return (struct credential *)access->credentials.items + index;
-}
-
-static const struct rule *rule_at(const struct access *access, uint32_t index)
-{
-    return (const struct rule *)access->rules.items + index;
-}
-
-static const struct limit *limit_at(const struct access *access, uint32_t index)
-{
-    return (const struct limit *)access->limits.items + index;
-}
-
-static struct span word_at(const struct access *access, uint32_t index)
-{
-    return ((const struct span *)access->words.items)[index];
-}
-
-/* ---- faults ---------------------------------------------------------------------------------- */
-
-/* Returns false, for the caller to return. */
-static bool complain(struct reading *reading, struct span word, const char *what)
-{
-    bool is_secret = word.bytes >= 4 && memcmp(word.data, "ebs_", 4) == 0;
-    *reading->fault =
-        (struct access_fault){.line = reading->line,
-                              .word = is_secret ? span_text("ebs_...") : word, /* not repeated */
-                              .what = what};
-    return false;
-}
-
-static bool is_short_of_memory(struct reading *reading)
-{
-    *reading->fault = (struct access_fault){.line = 0, .what = "there is no memory for it"};
-    return false;
-}
-
-/* ---- words ----------------------------------------------------------------------------------- */
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-/* The next word of the line; empty: there is none. */
-static struct span next_word(struct reading *reading)
-{
-    const char *at = reading->rest.data;
-    size_t left = reading->rest.bytes;
-    while (left > 0 && is_blank(*at)) {
-        at++;
-        left--;
-    }
-    size_t bytes = 0;
-    while (bytes < left && !is_blank(at[bytes]))
-        bytes++;
-    reading->rest = span_of(at + bytes, left - bytes);
-    return span_of(at, bytes);
-}
-
-static bool has_word(const struct reading *reading)
-{
-    struct reading ahead = *reading;
-    return next_word(&ahead).bytes > 0;
-}
-
-static bool word_is(struct span word, const char *text)
-{
-    return span_equal(word, span_text(text));
-}
-
-static bool expect_end(struct reading *reading)
-{
-    struct span word = next_word(reading);
-    if (word.bytes == 0)
-        return true;
-    const char *text = word.data;
-    return complain(reading, word,
-                    text[0] == '#' ? "does not belong here: a comment has a line of its own"
-                                   : "does not belong here: the line should have ended before");
-}
-
-/* ---- lines ----------------------------------------------------------------------------------- */
-
-/* The name that is the next word, as what it is by now.  false: it was complained. */
-static bool read_name(struct reading *reading, uint32_t *out_index)
-{
-    struct access *access = reading->access;
-    struct span word = next_word(reading);
-    if (word.bytes == 0)
-        return complain(reading, word, "a name is missing at the end of the line");
-    if (!party_is_valid(word))
-        return complain(reading, word,
-                        "is not a name: expected at most 200 bytes of UTF-8 without '/', '+', '#'");
-    if (name_map_get(&access->name_map, word, out_index))
-        return true;
-    if (!name_map_reserve(&access->name_map))
-        return is_short_of_memory(reading);
-    struct name *name = array_add(access->memory, &access->names);
-    if (name == NULL)
-        return is_short_of_memory(reading);
-    name->text = word;
-    name->line = reading->line;
-    *out_index = access->names.count - 1;
-    return name_map_put(&access->name_map, word, *out_index) || is_short_of_memory(reading);
-}
-
-/* The name is a principal, or a group, from now on. */
-static bool settle_name(struct reading *reading, uint32_t index, enum name_kind kind)
-{
-    struct name *name = name_at(reading->access, index);
-    if (name->kind != NAME_UNKNOWN && name->kind != kind)
-        return complain(reading, name->text, "names a group and somebody with a key: rename one");
-    if (name->kind == NAME_GROUP)
-        return complain(reading, name->text, "is a group already: name all members in one line");
-    name->kind = kind;
-    return true;
-}
-
-/* "until DATE", or nothing. */
-static bool read_until(struct reading *reading, int64_t *out_end_s)
-{
-    struct span word = next_word(reading);
-    *out_end_s = INT64_MAX;
-    if (word.bytes == 0)
-        return true;
-    if (!word_is(word, "until"))
-        return complain(reading, word,
-                        "does not belong here: expected 'until YYYY-MM-DD' or the "
-                        "end of the line; a comment has a line of its own");
-    word = next_word(reading);
-    if (!word_is_date(word, out_end_s))
-        return complain(reading, word, "is not a date: expected YYYY-MM-DD behind 'until'");
-    return expect_end(reading);
-}
-
-static const char *key_complaint(enum key_fault fault)
-{
-    switch (fault) {
-    case KEY_OK: break;
-    case KEY_FOREIGN: return "is not a public key: expected ebp_..., as errbus key show prints it";
-    case KEY_MISTYPED: return "is not a public key: a character of it is wrong or missing";
-    case KEY_OTHER_KIND:
-        return "is a secret key: it belongs to its owner alone, who should make a new one";
-    }
-    return NULL;
-}
-
-static bool add_credential(struct reading *reading, const struct credential *added)
-{
-    struct access *access = reading->access;
-    for (uint32_t i = 0; i < access->credentials.count; i++) {
-        const struct credential *other = credential_at(access, i);
-        if (other->is_key == added->is_key && other->uid == added->uid &&
-            memcmp(other->key, added->key, KEY_BYTES) == 0)
-            return complain(reading, name_at(access, other->name)->text,
-                            added->is_key ? "has this key already: a key has one line"
-                                          : "has this uid already: a uid has one line");
-    }
-    struct credential *credential = array_add(access->memory, &access->credentials);
-    if (credential == NULL)
-        return is_short_of_memory(reading);
-    *credential = *added;
-    return true;
-}
-
-/* "key NAME KEY [until DATE]" and "uid NAME UID [until DATE]". */
-static bool read_credential(struct reading *reading, bool is_key)
-{
-    struct credential credential = {.is_key = is_key};
-    if (!read_name(reading, &credential.name) ||
-        !settle_name(reading, credential.name, NAME_PRINCIPAL))
-        return false;
-    struct span word = next_word(reading);
-    uint64_t uid = 0;
-    if (is_key) {
-        enum key_fault fault = key_text_read(word, KEY_PUBLIC, credential.key);
-        if (fault != KEY_OK)
-            return complain(reading, word, key_complaint(fault));
-    } else if (!word_is_number(word, UINT32_MAX - 1, &uid)) {
-        return complain(reading, word, "is not a user id: expected a number, as 'id -u' prints it");
-    }
-    credential.uid = (uint32_t)uid;
-    return read_until(reading, &credential.end_s) && add_credential(reading, &credential);
-}
-
-/* "group NAME MEMBER..." */
-static bool read_group(struct reading *reading)
-{
-    struct access *access = reading->access;
-    uint32_t index, member;
-    if (!read_name(reading, &index) || !settle_name(reading, index, NAME_GROUP))
-        return false;
-    name_at(access, index)->member_first = access->members.count;
-    do {
-        if (!read_name(reading, &member))
-            return false;
-        uint32_t *place = array_add(access->memory, &access->members);
-        if (place == NULL)
-            return is_short_of_memory(reading);
-        *place = member;
-    } while (has_word(reading));
-    name_at(access, index)->member_count =
-        access->members.count - name_at(access, index)->member_first;
-    return true;
-}
-
-/* What the words of a rule are, from here to the next such word. */
-enum part { PART_RIGHTS, PART_AS, PART_READS, PART_JOBS };
-
-static bool starts_part(struct span word, enum part *part)
-{
-    static const char *const starts[] = {
-        [PART_AS] = "as", [PART_READS] = "reads", [PART_JOBS] = "in"};
-    for (unsigned i = PART_AS; i <= PART_JOBS; i++) {
-        if (word_is(word, starts[i])) {
-            *part = (enum part)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool add_right(struct reading *reading, struct rule *rule, struct span word)
-{
-    for (unsigned i = 0; i < RIGHT_COUNT; i++) {
-        if (word_is(word, right_names[i])) {
-            rule->rights |= 1U << i;
-            return true;
-        }
-    }
-    return complain(reading, word, "is no right: expected party, tap, status, job, dead or admin");
-}
-
-static bool add_word(struct reading *reading, struct words *words, struct span word)
-{
-    struct access *access = reading->access;
-    if (words->count == 0)
-        words->first = access->words.count;
-    struct span *place = array_add(access->memory, &access->words);
-    if (place == NULL)
-        return is_short_of_memory(reading);
-    *place = word;
-    words->count += 1;
-    return true;
-}
-
-static bool add_to_part(struct reading *reading, struct rule *rule, enum part part,
-                        struct span word)
-{
-    switch (part) {
-    case PART_RIGHTS: return add_right(reading, rule, word);
-    case PART_AS:
-        if (!word_is_name_or_begin(word))
-            return complain(reading, word, "is not a party's name, nor the begin of one and '*'");
-        return add_word(reading, &rule->as, word);
-    case PART_READS:
-        if (!pattern_is_valid(word))
-            return complain(reading, word, "is not a pattern of topics, as 'alice/grads' or '+/#'");
-        return add_word(reading, &rule->reads, word);
-    case PART_JOBS:
-        if (!word_is_name_or_begin(word))
-            return complain(reading, word, "is not a job's name, nor the begin of one and '*'");
-        return add_word(reading, &rule->jobs, word);
-    }
-    return false;
-}
-
-static bool check_rule(struct reading *reading, const struct rule *rule)
-{
-    if (rule->rights == 0)
-        return complain(reading, SPAN_NONE,
-                        "a right is missing: party, tap, status, job, dead or admin");
-    if ((rule->as.count > 0 || rule->reads.count > 0) && (rule->rights & ACCESS_PARTY) == 0)
-        return complain(reading, SPAN_NONE,
-                        "'as' and 'reads' say more about the right 'party', "
-                        "which this line does not give");
-    if (rule->jobs.count == 0 && rule->rights != ACCESS_ADMIN)
-        return complain(reading, SPAN_NONE,
-                        "the jobs are missing: 'in JOB', 'in BEGIN*', or 'in *' for all");
-    if (rule->jobs.count > 0 && (rule->rights & ACCESS_ADMIN) != 0)
-        return complain(reading, SPAN_NONE,
-                        "'admin' holds in all jobs: give it a line of its own without 'in'");
-    return true;
-}
-
-/* "allow NAME RIGHT... [as PARTY...] [reads PATTERN...] in JOB..." */
-static bool read_rule(struct reading *reading)
-{
-    struct rule rule = {.line = reading->line};
-    enum part part = PART_RIGHTS;
-    bool is_empty = false; /* the part has no word yet */
-    unsigned seen = 0;
-    if (!read_name(reading, &rule.who))
-        return false;
-    for (struct span word = next_word(reading); word.bytes > 0; word = next_word(reading)) {
-        bool is_start = starts_part(word, &part);
-        if (is_start && (is_empty || (seen & 1U << part) != 0))
-            return complain(reading, word, "comes too early, or twice");
-        if (!is_start && !add_to_part(reading, &rule, part, word))
-            return false;
-        is_empty = is_start;
-        seen |= is_start ? 1U << part : 0;
-    }
-    if (is_empty)
-        return complain(reading, SPAN_NONE, "the line ends where a name or pattern is missing");
-    if (!check_rule(reading, &rule))
-        return false;
-    struct rule *place = array_add(reading->access->memory, &reading->access->rules);
-    if (place == NULL)
-        return is_short_of_memory(reading);
-    *place = rule;
-    return true;
-}
-
-static bool has_limit(const struct access *access, const struct limit *limit)
-{
-    for (uint32_t i = 0; i < access->limits.count; i++)
-        if (limit_at(access, i)->who == limit->who && limit_at(access, i)->quota == limit->quota)
-            return true;
-    return false;
-}
-
-/* The next two words: what is limited, and to how much. */
-static bool read_limit(struct reading *reading, struct limit *limit)
-{
-    struct access *access = reading->access;
-    struct span word = next_word(reading);
-    unsigned quota = 0;
-    while (quota < ACCESS_QUOTA_COUNT && !word_is(word, quotas[quota].name))
-        quota += 1;
-    if (quota == ACCESS_QUOTA_COUNT)
-        return complain(reading, word,
-                        "cannot be limited: expected connections, jobs, open-slots, bytes, rate, "
-                        "topics, subscriptions or attachments");
-    limit->quota = (enum access_quota)quota;
-    if (has_limit(access, limit))
-        return complain(reading, word, "is limited already for this name: keep one of the limits");
-    word = next_word(reading);
-    if (!word_is_amount(word, quotas[quota].thousand, &limit->amount))
-        return complain(reading, word, "is no amount: expected a number, as 8, 10K, 200M or 4G");
-    struct limit *place = array_add(access->memory, &access->limits);
-    if (place == NULL)
-        return is_short_of_memory(reading);
-    *place = *limit;
-    return true;
-}
-
-/* "limit NAME WHAT AMOUNT [WHAT AMOUNT...]" */
-static bool read_limits(struct reading *reading)
-{
-    struct limit limit = {.line = reading->line};
-    if (!read_name(reading, &limit.who))
-        return false;
-    do {
-        if (!read_limit(reading, &limit))
-            return false;
-    } while (has_word(reading));
-    return true;
-}
-
-static bool read_line(struct reading *reading)
-{
-    struct span word = next_word(reading);
-    const char *text = word.data;
-    if (word.bytes == 0 || text[0] == '#')
-        return true;
-    if (!utf8_is_valid(reading->rest))
-        return complain(reading, SPAN_NONE, "the line is not UTF-8");
-    if (word_is(word, "key") || word_is(word, "uid"))
-        return read_credential(reading, word_is(word, "key"));
-    if (word_is(word, "group"))
-        return read_group(reading);
-    if (word_is(word, "allow"))
-        return read_rule(reading);
-    if (word_is(word, "limit"))
-        return read_limits(reading);
-    return complain(reading, word, "begins no line: expected key, uid, group, allow or limit");
-}
-
-/* ---- the file -------------------------------------------------------------------------------- */
-
-/* Each name must be known, and each member of a group a principal. */
-static bool check_names(struct reading *reading)
-{
-    const struct access *access = reading->access;
-    for (uint32_t i = 0; i < access->names.count; i++) {
-        const struct name *name = name_at(access, i);
-        reading->line = name->line;
-        if (name->kind == NAME_UNKNOWN)
-            return complain(reading, name->text, "is nobody: no key, uid or group line has it");
-        for (uint32_t j = 0; name->kind == NAME_GROUP && j < name->member_count; j++) {
-            uint32_t member = ((const uint32_t *)access->members.items)[name->member_first + j];
-            if (name_at(access, member)->kind == NAME_GROUP)
-                return complain(reading, name_at(access, member)->text,
-                                "is a group: groups have members with keys or uids alone");
-        }
-    }
-    return true;
-}
-
-static bool read_lines(struct reading *reading)
-{
-    struct access *access = reading->access;
-    const char *at = access->text;
-    size_t left = access->text_bytes;
-    while (left > 0) {
-        const char *end = memchr(at, '\n', left);
-        size_t bytes = end != NULL ? (size_t)(end - at) : left;
-        reading->line += 1;
-        reading->rest = span_of(at, bytes);
-        if (!read_line(reading))
-            return false;
-        bytes += end != NULL ? 1 : 0;
-        at += bytes;
-        left -= bytes;
-    }
-    return check_names(reading);
-}
-
-struct access *access_read(struct memory *memory, struct span text, struct access_fault *out_fault)
-{
-    struct access *access = memory_take(memory, sizeof *access);
-    struct reading reading = {.access = access, .fault = out_fault};
-    if (access == NULL) {
-        is_short_of_memory(&reading);
-        return NULL;
-    }
-    access->memory = memory;
-    access->names.item_bytes = sizeof(struct name);
-    access->credentials.item_bytes = sizeof(struct credential);
-    access->rules.item_bytes = sizeof(struct rule);
-    access->limits.item_bytes = sizeof(struct limit);
-    access->members.item_bytes = sizeof(uint32_t);
-    access->words.item_bytes = sizeof(struct span);
-    name_map_init(&access->name_map, memory);
-    bool is_read = true;
-    if (text.bytes > LIMIT_ACCESS_BYTES)
-        is_read = complain(&reading, SPAN_NONE, "the file is larger than 1 MiB");
-    else if (text.bytes > 0 && (access->text = memory_take(memory, text.bytes)) == NULL)
-        is_read = is_short_of_memory(&reading);
-    if (is_read && text.bytes > 0) {
-        memcpy(access->text, text.data, text.bytes);
-        access->text_bytes = text.bytes;
-        is_read = read_lines(&reading);
-    }
-    if (is_read)
-        return access;
-    const char *word = out_fault->word.data; /* in our copy, which goes: told in the caller's */
-    if (out_fault->word.bytes > 0 && access->text_bytes > 0 && word >= access->text &&
-        word < access->text + access->text_bytes)
-        out_fault->word.data = (const char *)text.data + (word - access->text);
-    access_free(&access);
-    return NULL;
-}
-
-void access_free(struct access **access)
-{
-    struct access *old = *access;
-    *access = NULL;
-    if (old == NULL)
-        return;
-    name_map_fini(&old->name_map);
-    array_fini(old->memory, &old->names);
-    array_fini(old->memory, &old->credentials);
-    array_fini(old->memory, &old->rules);
-    array_fini(old->memory, &old->limits);
-    array_fini(old->memory, &old->members);
-    array_fini(old->memory, &old->words);
-    memory_give(old->memory, old->text, old->text_bytes);
-    memory_give(old->memory, old, sizeof *old);
+    return quota_names[quota];
 }
 
 struct access_counts access_counts(const struct access *access)
@@ -635,24 +63,32 @@ struct span access_name(const struct access *access, uint32_t principal)
                                                              : SPAN_NONE;
 }
 
-static const struct credential *find_key(const struct access *access, const uint8_t key[KEY_BYTES])
+const struct credential *access_credential_find(const struct access *access,
+                                                const struct credential *like)
 {
-    for (uint32_t i = 0; i < access->credentials.count; i++) {
-        const struct credential *credential = credential_at(access, i);
-        if (credential->is_key && memcmp(credential->key, key, KEY_BYTES) == 0)
+    uint32_t at;
+    if (!id_map_get(&access->credential_map, access_credential_number(like), &at))
+        return NULL;
+    for (uint32_t link = at + 1; link != 0;) {
+        const struct credential *credential = credential_at(access, link - 1);
+        if (credential->is_key == like->is_key && credential->uid == like->uid &&
+            memcmp(credential->key, like->key, KEY_BYTES) == 0)
             return credential;
+        link = credential->next;
     }
     return NULL;
 }
 
+static const struct credential *find_key(const struct access *access, const uint8_t key[KEY_BYTES])
+{
+    struct credential like = {.is_key = true};
+    memcpy(like.key, key, KEY_BYTES);
+    return access_credential_find(access, &like);
+}
+
 static const struct credential *find_uid(const struct access *access, uint32_t uid)
 {
-    for (uint32_t i = 0; i < access->credentials.count; i++) {
-        const struct credential *credential = credential_at(access, i);
-        if (!credential->is_key && credential->uid == uid)
-            return credential;
-    }
-    return NULL;
+    return access_credential_find(access, &(struct credential){.uid = uid});
 }
 
 static uint32_t owner_of(const struct credential *credential, int64_t now_s)
@@ -712,16 +148,42 @@ int64_t access_next_end_s(const struct access *access, int64_t now_s)
 
 /* ---- may ------------------------------------------------------------------------------------- */
 
-/* The name at index is the principal's, or that of a group with it. */
-static bool name_has(const struct access *access, uint32_t index, uint32_t principal)
+/* The rules that name a principal, and those of its groups. */
+struct own_rules {
+    const struct access *access;
+    uint32_t rule;       /* 1 + index of the next; 0: no more of this name */
+    uint32_t membership; /* 1 + index of the next; 0: no more */
+};
+
+static struct own_rules own_rules(const struct access *access, uint32_t principal)
 {
-    const struct name *who = name_at(access, index);
-    if (who->kind == NAME_PRINCIPAL)
-        return index + 1 == principal;
-    for (uint32_t i = 0; i < who->member_count; i++)
-        if (((const uint32_t *)access->members.items)[who->member_first + i] + 1 == principal)
-            return true;
-    return false;
+    struct own_rules rules = {.access = access};
+    if (principal == 0 || principal > access->names.count)
+        return rules;
+    rules.rule = name_at(access, principal - 1)->rules.first;
+    rules.membership = name_at(access, principal - 1)->memberships.first;
+    return rules;
+}
+
+/* NULL: no more. */
+static const struct rule *next_rule(struct own_rules *rules)
+{
+    while (rules->rule == 0 && rules->membership != 0) {
+        const struct member *member = member_at(rules->access, rules->membership - 1);
+        rules->rule = name_at(rules->access, member->group)->rules.first;
+        rules->membership = member->next;
+    }
+    if (rules->rule == 0)
+        return NULL;
+    const struct rule *rule = rule_at(rules->access, rules->rule - 1);
+    rules->rule = rule->next;
+    return rule;
+}
+
+/* The rules of a name come in order, and those of the next name behind them. */
+static uint32_t first_line(uint32_t line, uint32_t other)
+{
+    return line == 0 || other < line ? other : line;
 }
 
 static bool any_matches(const struct access *access, struct words words, struct span name)
@@ -733,13 +195,10 @@ static bool any_matches(const struct access *access, struct words words, struct 
 }
 
 /* job empty: only a rule for all jobs. */
-static bool rule_is_for(const struct access *access, const struct rule *rule, uint32_t principal,
+static bool rule_is_for(const struct access *access, const struct rule *rule,
                         enum access_right right, struct span job)
 {
-    bool is_admin = (rule->rights & ACCESS_ADMIN) != 0 && right != ACCESS_PARTY;
-    if (!name_has(access, rule->who, principal))
-        return false;
-    if (is_admin)
+    if ((rule->rights & ACCESS_ADMIN) != 0 && right != ACCESS_PARTY)
         return true;
     return (rule->rights & (unsigned)right) != 0 && any_matches(access, rule->jobs, job);
 }
@@ -747,7 +206,7 @@ static bool rule_is_for(const struct access *access, const struct rule *rule, ui
 static bool rule_lets_be(const struct access *access, const struct rule *rule, uint32_t principal,
                          struct span job, struct span party)
 {
-    if (!rule_is_for(access, rule, principal, ACCESS_PARTY, job))
+    if (!rule_is_for(access, rule, ACCESS_PARTY, job))
         return false;
     return rule->as.count > 0 ? any_matches(access, rule->as, party)
                               : span_equal(access_name(access, principal), party);
@@ -756,19 +215,25 @@ static bool rule_lets_be(const struct access *access, const struct rule *rule, u
 uint32_t access_may(const struct access *access, uint32_t principal, enum access_right right,
                     struct span job)
 {
-    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++)
-        if (rule_is_for(access, rule_at(access, i), principal, right, job))
-            return rule_at(access, i)->line;
-    return 0;
+    struct own_rules rules = own_rules(access, principal);
+    const struct rule *rule;
+    uint32_t line = 0;
+    while ((rule = next_rule(&rules)) != NULL)
+        if (rule_is_for(access, rule, right, job))
+            line = first_line(line, rule->line);
+    return line;
 }
 
 uint32_t access_may_be(const struct access *access, uint32_t principal, struct span job,
                        struct span party)
 {
-    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++)
-        if (rule_lets_be(access, rule_at(access, i), principal, job, party))
-            return rule_at(access, i)->line;
-    return 0;
+    struct own_rules rules = own_rules(access, principal);
+    const struct rule *rule;
+    uint32_t line = 0;
+    while ((rule = next_rule(&rules)) != NULL)
+        if (rule_lets_be(access, rule, principal, job, party))
+            line = first_line(line, rule->line);
+    return line;
 }
 
 /* What a rule lets a party read: all, or what one of its patterns has in common with this one. */
@@ -791,13 +256,14 @@ static bool is_own(struct span pattern, struct span party)
 uint32_t access_may_match(const struct access *access, uint32_t principal, struct span job,
                           struct span party, struct span pattern)
 {
-    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++) {
-        const struct rule *rule = rule_at(access, i);
+    struct own_rules rules = own_rules(access, principal);
+    const struct rule *rule;
+    uint32_t line = 0;
+    while ((rule = next_rule(&rules)) != NULL)
         if (rule_lets_be(access, rule, principal, job, party) &&
             (is_own(pattern, party) || rule_lets_read(access, rule, pattern)))
-            return rule->line;
-    }
-    return 0;
+            line = first_line(line, rule->line);
+    return line;
 }
 
 /* A topic is a pattern that matches itself alone. */
@@ -807,51 +273,80 @@ uint32_t access_may_read(const struct access *access, uint32_t principal, struct
     return access_may_match(access, principal, job, party, topic);
 }
 
+/* Whether it lets a party read all topics that the pattern matches. */
+static bool rule_covers(const struct access *access, const struct rule *rule, struct span party,
+                        struct span pattern)
+{
+    struct span writer;
+    if (rule->reads.count == 0 ||
+        (pattern_names_party(pattern, &writer) && span_equal(writer, party)))
+        return true;
+    for (uint32_t i = 0; i < rule->reads.count; i++)
+        if (pattern_covers(word_at(access, rule->reads.first + i), pattern))
+            return true;
+    return false;
+}
+
 uint32_t access_may_cover(const struct access *access, uint32_t principal, struct span job,
                           struct span party, struct span pattern)
 {
-    struct span writer;
-    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++) {
-        const struct rule *rule = rule_at(access, i);
-        if (!rule_lets_be(access, rule, principal, job, party))
-            continue;
-        bool does_cover = rule->reads.count == 0 ||
-                          (pattern_names_party(pattern, &writer) && span_equal(writer, party));
-        for (uint32_t j = 0; j < rule->reads.count; j++)
-            does_cover |= pattern_covers(word_at(access, rule->reads.first + j), pattern);
-        if (does_cover)
-            return rule->line;
-    }
-    return 0;
+    struct own_rules rules = own_rules(access, principal);
+    const struct rule *rule;
+    uint32_t line = 0;
+    while ((rule = next_rule(&rules)) != NULL)
+        if (rule_lets_be(access, rule, principal, job, party) &&
+            rule_covers(access, rule, party, pattern))
+            line = first_line(line, rule->line);
+    return line;
 }
 
 uint32_t access_may_read_all(const struct access *access, uint32_t principal, struct span job)
 {
-    for (uint32_t i = 0; principal != 0 && i < access->rules.count; i++) {
-        const struct rule *rule = rule_at(access, i);
-        if (rule->reads.count == 0 && rule_is_for(access, rule, principal, ACCESS_PARTY, job))
-            return rule->line;
-    }
-    return 0;
+    struct own_rules rules = own_rules(access, principal);
+    const struct rule *rule;
+    uint32_t line = 0;
+    while ((rule = next_rule(&rules)) != NULL)
+        if (rule->reads.count == 0 && rule_is_for(access, rule, ACCESS_PARTY, job))
+            line = first_line(line, rule->line);
+    return line;
 }
 
 /* ---- how much -------------------------------------------------------------------------------- */
 
+/* The limit of one name; NULL: it has none. */
+static const struct limit *find_limit(const struct access *access, uint32_t who,
+                                      enum access_quota quota)
+{
+    uint32_t at;
+    return id_map_get(&access->limit_map, access_limit_number(who, quota), &at)
+               ? limit_at(access, at)
+               : NULL;
+}
+
+/* The smaller one; of two that are alike, that of the first line. */
+static bool limit_is_before(const struct limit *limit, const struct limit *other)
+{
+    return limit->amount != other->amount ? limit->amount < other->amount
+                                          : limit->line < other->line;
+}
+
 uint32_t access_limit(const struct access *access, uint32_t principal, enum access_quota quota,
                       uint64_t *out_amount)
 {
-    uint32_t line = 0;
     *out_amount = ACCESS_UNLIMITED;
-    for (uint32_t i = 0; principal != 0 && i < access->limits.count; i++) {
-        const struct limit *limit = limit_at(access, i);
-        bool is_own = limit->who + 1 == principal;
-        if (limit->quota != quota || !name_has(access, limit->who, principal) ||
-            (!is_own && limit->amount >= *out_amount))
-            continue;
-        *out_amount = limit->amount;
-        line = limit->line;
-        if (is_own)
-            break;
+    if (principal == 0 || principal > access->names.count)
+        return 0;
+    const struct limit *least = find_limit(access, principal - 1, quota);
+    uint32_t link = least != NULL ? 0 : name_at(access, principal - 1)->memberships.first;
+    while (link != 0) {
+        const struct member *member = member_at(access, link - 1);
+        const struct limit *limit = find_limit(access, member->group, quota);
+        if (limit != NULL && (least == NULL || limit_is_before(limit, least)))
+            least = limit;
+        link = member->next;
     }
-    return line;
+    if (least == NULL)
+        return 0;
+    *out_amount = least->amount;
+    return least->line;
 }

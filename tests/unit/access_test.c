@@ -6,8 +6,11 @@
 #include "libbus/base/limits.h"
 
 #include <criterion/criterion.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 /* Keys of 32 equal bytes: 1, 2, 3. */
 static const char alice_key[] = "ebp_aaaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqdmmb";
@@ -339,12 +342,143 @@ Test(access, takes_a_file_of_1_mib_and_no_more)
     struct access_fault fault = {0};
     char *text = malloc(LIMIT_ACCESS_BYTES + 1);
     memset(text, '\n', LIMIT_ACCESS_BYTES + 1);
-    struct access *access = access_read(&memory, span_of(text, LIMIT_ACCESS_BYTES), &fault);
-    cr_assert_not_null(access);
-    access_free(&access);
+    for (size_t bytes = LIMIT_ACCESS_BYTES - 1; bytes <= LIMIT_ACCESS_BYTES; bytes++) {
+        struct access *access = access_read(&memory, span_of(text, bytes), &fault);
+        cr_assert_not_null(access);
+        access_free(&access);
+    }
     cr_assert_null(access_read(&memory, span_of(text, LIMIT_ACCESS_BYTES + 1), &fault));
     cr_assert_str_eq(fault.what, "the file is larger than 1 MiB");
     free(text);
+}
+
+/* ---- as many lines as there may be ----------------------------------------------------------- */
+
+/* A file that is full.  The processor time that it takes is bounded by 2 s: it takes some 50 ms,
+ * and 10 s or more where each line is compared with all others. */
+static struct {
+    char *text;
+    size_t bytes;
+    struct timespec began;
+} full;
+
+#define CPU_MS_MAX 2000
+
+static void full_begin(void)
+{
+    full.text = malloc(LIMIT_ACCESS_BYTES);
+    full.bytes = 0;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &full.began); /* there is this clock */
+}
+
+/* false: it does not fit any more. */
+__attribute__((format(printf, 1, 2))) static bool full_add(const char *format, ...)
+{
+    char line[100];
+    va_list args;
+    va_start(args, format);
+    size_t bytes = (size_t)vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (bytes > LIMIT_ACCESS_BYTES - full.bytes)
+        return false;
+    memcpy(full.text + full.bytes, line, bytes);
+    full.bytes += bytes;
+    return true;
+}
+
+static struct access *full_read(void)
+{
+    struct access_fault fault;
+    struct access *access = access_read(&memory, span_of(full.text, full.bytes), &fault);
+    cr_assert_not_null(access, "%u: %s", fault.line, fault.what);
+    free(full.text);
+    return access;
+}
+
+static void full_end(struct access *access)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now); /* there is this clock */
+    int64_t ms =
+        (now.tv_sec - full.began.tv_sec) * 1000 + (now.tv_nsec - full.began.tv_nsec) / 1000000;
+    cr_expect_lt(ms, CPU_MS_MAX, "%lld ms", (long long)ms);
+    access_free(&access);
+}
+
+Test(access, reads_as_many_names_as_fit)
+{
+    unsigned count = 0;
+    full_begin();
+    while (full_add("uid %x %u\n", count, count))
+        count++;
+    struct access *access = full_read();
+    for (unsigned i = 0; i < count; i++)
+        cr_assert_eq(access_by_uid(access, i, 0), i + 1);
+    cr_assert_eq(access_by_uid(access, count, 0), 0);
+    cr_expect_gt(count, 60000, "%u", count);
+    full_end(access);
+}
+
+Test(access, reads_as_many_limits_as_fit)
+{
+    uint64_t amount = 0;
+    unsigned count = 0;
+    full_begin();
+    while (full_add("uid %x %u\nlimit %x jobs 1\n", count, count, count))
+        count++;
+    struct access *access = full_read();
+    for (unsigned i = 0; i < count; i++)
+        cr_assert_eq(access_limit(access, i + 1, ACCESS_JOBS, &amount), 2 * i + 2);
+    cr_expect_gt(count, 25000, "%u", count);
+    full_end(access);
+}
+
+/* Each is asked about, as when another table comes into force. */
+Test(access, finds_the_line_for_each_of_as_many_as_fit)
+{
+    unsigned count = 0, members = 0, most = 20000;
+    full_begin();
+    (void)full_add("group g"); /* there is room */
+    for (; members < most; members++)
+        (void)full_add(" %x", members);
+    (void)full_add("\nallow g party in j\n");
+    for (unsigned i = 0; i < most; i++)
+        (void)full_add("uid %x %u\n", i, i);
+    while (count < most && full_add("allow %x tap in j\n", count))
+        count++;
+    struct access *access = full_read();
+    struct span job = span_text("j");
+    for (unsigned i = 0; i < members; i++) {
+        uint32_t principal = access_by_uid(access, i, 0);
+        uint32_t line = i < count ? 3 + most + i : 0;
+        cr_assert_eq(access_may_be(access, principal, job, access_name(access, principal)), 2);
+        cr_assert_eq(access_may(access, principal, ACCESS_TAP, job), line, "%u", i);
+    }
+    cr_expect_eq(count, most);
+    full_end(access);
+}
+
+/* Two keys that are alike in their first 8 bytes. */
+Test(access, tells_keys_apart_that_begin_alike)
+{
+    uint8_t keys[3][KEY_BYTES] = {{1}, {1}, {1}};
+    char text[3 * (KEY_TEXT_BYTES + 16)] = "";
+    keys[1][KEY_BYTES - 1] = 1;
+    keys[2][KEY_BYTES - 1] = 2;
+    for (size_t i = 0; i < 3; i++) {
+        char key[KEY_TEXT_BYTES + 1];
+        key_text_write(keys[i], KEY_PUBLIC, key);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "key k%zu %s\n", i, key);
+    }
+    struct access *access = read_text(text);
+    for (size_t i = 0; i < 3; i++) {
+        char name[] = {'k', (char)('0' + i), '\0'};
+        cr_assert_eq(access_by_key(access, keys[i], 0), who(access, name), "%zu", i);
+    }
+    keys[0][KEY_BYTES - 1] = 3;
+    cr_assert_eq(access_by_key(access, keys[0], 0), 0);
+    cr_assert_eq(access_by_uid(access, 1, 0), 0); /* the map takes it for the same number */
+    access_free(&access);
 }
 
 static void *(*real_resize)(struct memory *memory, void *block, size_t old_bytes, size_t new_bytes);
