@@ -24,7 +24,8 @@ struct session_item {
     enum session_item_kind kind;
     struct buffer *buffer; /* may be NULL if value is empty */
     struct span value;     /* the first; aligned to 8 */
-    uint32_t topic;        /* the broker's number, for session_topic_name() */
+    uint32_t topic;        /* the broker's number, for session_topic_name(); 0: of a wait that was
+                              denied */
     uint64_t seq;
     uint64_t count; /* values, or what is missing */
     struct frame_origin origin;

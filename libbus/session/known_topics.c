@@ -60,7 +60,7 @@ enum wire_code known_topics_number(struct known_topics *known, uint32_t number, 
     struct known_topic *topic = known_topics_find(known, number);
     if (topic != NULL)
         return span_equal(topic->name, name) ? CODE_OK : CODE_EPROTO;
-    if (!name_is_valid(name))
+    if (number == 0 || !name_is_valid(name))
         return CODE_EPROTO;
     enum wire_code code = known_topics_open(known, name, &topic);
     if (code != CODE_OK)

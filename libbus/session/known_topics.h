@@ -35,8 +35,8 @@ void known_topics_fini(struct known_topics *known);
 /* Errors: CODE_EFULL: LIMIT_TOPICS; CODE_ENOMEM. */
 enum wire_code known_topics_open(struct known_topics *known, struct span name,
                                  struct known_topic **out_topic);
-/* The broker gives a number to a name.  Errors: CODE_EFULL, CODE_ENOMEM; CODE_EPROTO: no name, or
- * the number has another. */
+/* The broker gives a number, not 0, to a name.  Errors: CODE_EFULL, CODE_ENOMEM; CODE_EPROTO: no
+ * name, or the number has another. */
 enum wire_code known_topics_number(struct known_topics *known, uint32_t number, struct span name);
 /* NULL: an unknown number. */
 struct known_topic *known_topics_find(const struct known_topics *known, uint32_t number);

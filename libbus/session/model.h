@@ -317,6 +317,7 @@ struct session {
     /* reading */
     struct known_topics known;
     struct wants wants;
+    struct known_topic *denied; /* what topic number 0 stands for; NULL: nothing yet */
     struct session_taken wants_taken;
     struct inbox inbox;
     struct list sub_news; /* inbox_sub.news */

@@ -191,12 +191,30 @@ static void sub_data_in(struct session *session, struct inbox_sub *sub, struct b
     }
 }
 
+/* The next waits that are denied are of this name: it has no number here. */
+static enum wire_code denied_topic_in(struct session *session, struct span name)
+{
+    return name_is_valid(name) ? known_topics_open(&session->known, name, &session->denied)
+                               : CODE_EPROTO;
+}
+
 static enum wire_code want_topic_in(struct session *session, const struct frame *frame)
 {
+    if (frame->topic == 0)
+        return denied_topic_in(session, frame->value);
     enum wire_code code = known_topics_number(&session->known, frame->topic, frame->value);
     if (code == CODE_OK)
         known_topics_find(&session->known, frame->topic)->origin = frame_origin_of(frame);
     return code;
+}
+
+/* NULL: nothing was named so, or it is no outcome that such a topic has. */
+static struct known_topic *want_topic(const struct session *session, const struct frame *frame)
+{
+    bool is_error = (frame->flags & FRAME_KIND_MASK) == FRAME_ERROR;
+    if (frame->topic == 0)
+        return is_error ? session->denied : NULL;
+    return known_topics_find(&session->known, frame->topic);
 }
 
 static enum wire_code want_frame_in(struct session *session, const struct frame *frame,
@@ -204,7 +222,7 @@ static enum wire_code want_frame_in(struct session *session, const struct frame 
 {
     if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC)
         return want_topic_in(session, frame);
-    struct known_topic *topic = known_topics_find(&session->known, frame->topic);
+    struct known_topic *topic = want_topic(session, frame);
     if (topic == NULL)
         return CODE_EPROTO;
     switch (wants_frame(&session->wants, topic, frame, batch, session->value_bytes_max)) {

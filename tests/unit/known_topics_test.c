@@ -44,6 +44,7 @@ Test(known_topics, refuses_another_name_for_a_number)
     cr_assert_eq(known_topics_number(&known, 5, span_text("bob/x")), CODE_OK);
     cr_assert_eq(known_topics_number(&known, 5, span_text("bob/x")), CODE_OK);
     cr_assert_eq(known_topics_number(&known, 5, span_text("bob/y")), CODE_EPROTO);
+    cr_assert_eq(known_topics_number(&known, 0, span_text("bob/x")), CODE_EPROTO);
     cr_assert_eq(known_topics_number(&known, 6, span_text("")), CODE_EPROTO);
     cr_assert_eq(known_topics_number(&known, 6, span_text("bob/\x7f")), CODE_EPROTO);
     cr_assert_eq(known_topics_number(&known, 6, span_text("bob/\xff")), CODE_EPROTO);

@@ -478,6 +478,7 @@ Test(session_read, ends_when_data_breaks_the_protocol)
         {.flags = FRAME_GAP, .topic = 4, .value = span_text("x")},
         driver_topic_frame(4, "carol/x"), /* another name for the number */
         driver_topic_frame(6, "bob/\x01"),
+        driver_topic_frame(0, "bob/y"), /* no number */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t sub = up_and_subscribed();
@@ -572,6 +573,64 @@ Test(session_read, answers_who_awaits)
     buffer_unref(&item.buffer);
     deliver_one(0, driver_value(4, 7, "nobody waits for it"));
     cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
+
+static void deliver_denied(const char *topic, uint64_t seq)
+{
+    struct frame frames[] = {
+        driver_topic_frame(0, topic),
+        {.flags = FRAME_ERROR, .seq = seq, .value = error_of("errbus.not_authorised")}};
+    driver_deliver(&d, 0, frames, 2);
+}
+
+static void expect_denied(uint64_t want)
+{
+    struct session_item item;
+    cr_assert_eq(session_want_take(d.session, want, &item), CODE_OK);
+    cr_assert_eq(item.kind, SESSION_ITEM_ERROR);
+    cr_assert(span_equal(item.value, error_of("errbus.not_authorised")));
+    cr_assert_eq(item.topic, 0);
+    buffer_unref(&item.buffer);
+}
+
+Test(session_read, tells_that_waits_are_denied)
+{
+    driver_up(&d);
+    uint64_t first = await("bob/x", 7, true);
+    uint64_t second = await("bob/y", 7, true);
+    while (driver_hear(&d).type != MSG_NONE) {
+    }
+    deliver_denied("bob/x", 7);
+    expect_no_answer(second);
+    deliver_denied("bob/y", 7); /* the number stands for the name that came last */
+    expect_denied(first);
+    expect_denied(second);
+    first = await("bob/x", 7, true); /* it may be allowed by now */
+    (void)driver_expect(&d, MSG_AWAIT);
+    deliver_one(0, driver_value(4, 7, "seven"));
+    expect_answer(first, "seven");
+    driver_fini(&d);
+}
+
+Test(session_read, takes_nothing_but_denials_of_topic_number_0)
+{
+    const struct frame rows[][2] = {
+        {driver_topic_frame(0, "bob/x"), driver_value(0, 7, "seven")},
+        {driver_topic_frame(0, "bob/\x01"), driver_topic_frame(4, "bob/x")},
+        {driver_topic_frame(4, "bob/x"), /* nothing was named so */
+         {.flags = FRAME_ERROR, .seq = 7, .value = error_of("errbus.not_authorised")}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        driver_up(&d);
+        (void)await("bob/x", 7, true);
+        driver_deliver(&d, 0, rows[i], 2);
+        driver_expect_end(&d, CODE_EPROTO, ERROR_TYPE_PROTOCOL);
+        driver_fini(&d);
+    }
+    driver_up(&d);
+    deliver_denied("bob/x", 7); /* nobody waits for it */
+    cr_assert_neq(session_state(d.session), SESSION_OVER);
     driver_fini(&d);
 }
 

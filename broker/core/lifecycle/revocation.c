@@ -30,11 +30,14 @@ static bool party_may_go_on(const struct core *core, const struct party *party)
         if (!rights_may_read(core, party,
                              LIST_OWNER(link, struct await, session_link)->topic->name))
             return false;
-    LIST_EACH(link, &session->awaits_ready)
-        if (!rights_may_read(core, party, LIST_OWNER(link, struct await, link)->topic->name))
+    LIST_EACH(link, &session->awaits_ready) {
+        const struct await *await = LIST_OWNER(link, struct await, link);
+        bool is_denied = await->topic == NULL;
+        if (!is_denied && !rights_may_read(core, party, await->topic->name))
             return false;
     return true;
 }
+    }
 
 static void revoke(struct core *core, struct session *session)
 {

@@ -70,6 +70,7 @@ struct core {
     struct list unused_failures;      /* failures without references */
     struct list unused_notices;       /* notices of no session: effects may still point to them */
     struct list groups_due;           /* groups that may have something to give */
+    struct list unused_awaits;        /* denied waits that were answered, likewise */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* sessions that wait for one */

@@ -115,7 +115,8 @@ struct await {
     enum await_state state;
     uint64_t want;
     struct session *session;
-    struct topic *topic;
+    struct topic *topic; /* NULL: the wait was denied */
+    struct span denied;  /* the name that it was said with then; owned */
     uint64_t seq;
     bool is_value_wanted;
     int64_t since_ns; /* core_clock() */

@@ -130,6 +130,7 @@ static void init_pools(struct core *core)
     list_init(&core->jobs_due);
     list_init(&core->unused_failures);
     list_init(&core->unused_notices);
+    list_init(&core->unused_awaits);
     list_init(&core->falling);
     list_init(&core->groups_due);
     list_init(&core->turns);
@@ -204,6 +205,7 @@ void core_free(struct core **core_at)
     failure_free_unused(core);
     notice_free_unused(core);
     struct failure *spare = pool_find(&core->failures, 1);
+    await_free_unused(core);
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
     effects_fini(&unheard);
@@ -545,6 +547,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     failure_free_unused(core);
     notice_free_unused(core);
     switch (event->type) {
+    await_free_unused(core);
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:
         core->payload = event->payload;

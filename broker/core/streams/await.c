@@ -4,16 +4,22 @@
  * A wait is in a list of its topic until the number is reserved.  Then it is in a list of the open
  * slot until that is settled, and then in a list of its session until it is sent.  When it is
  * answered it takes a reference to the outcome, and the slot is sealed.  So neither trimming nor
- * retracting changes the answer. */
+ * retracting changes the answer.
+ *
+ * Access is asked before anything is made.  A wait that is denied has no topic, and neither a topic
+ * nor a party is made for it: else whoever may read nothing could fill the tables, and the number
+ * of the topic would tell whether it was there before. */
 #include "broker/core/streams/await.h"
 
 #include "broker/core/record/failure.h"
+#include "broker/core/record/owned_span.h"
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
+#include "libbus/base/pattern.h"
 
 void await_free(struct core *core, struct await *await)
 {
@@ -22,7 +28,20 @@ void await_free(struct core *core, struct await *await)
     id_map_remove(&await->session->await_ids, await->want);
     list_remove(&await->link);
     list_remove(&await->session_link);
-    pool_give(&core->awaits, await);
+    if (await->denied.bytes > 0)
+        list_push(&core->unused_awaits, &await->link); /* a frame may have its name */
+    else
+        pool_give(&core->awaits, await);
+}
+
+void await_free_unused(struct core *core)
+{
+    LIST_EACH(link, &core->unused_awaits) {
+        struct await *await = LIST_OWNER(link, struct await, link);
+        list_remove(link);
+        span_drop(core, &await->denied);
+        pool_give(&core->awaits, await);
+    }
 }
 
 /* outcome has a reference for the await. */
@@ -172,6 +191,46 @@ void await_fail(struct core *core, struct session *session, uint32_t topic, uint
     }
 }
 
+/* NULL: no memory, or too many. */
+static struct await *await_new(struct core *core, struct session *session,
+                               const struct msg_await *msg)
+{
+    struct await *await = session->await_ids.count < LIMIT_AWAITS ? pool_take(&core->awaits) : NULL;
+    if (await == NULL)
+        return NULL;
+    if (!id_map_put(&session->await_ids, msg->want, await->id)) {
+        pool_give(&core->awaits, await);
+        return NULL;
+    }
+    await->want = msg->want;
+    await->session = session;
+    await->seq = msg->seq;
+    await->since_ns = core_clock(core);
+    await->is_value_wanted = msg->is_value_wanted != 0;
+    await->chunk_offset = msg->chunk_offset;
+    list_init(&await->link);
+    list_push(&session->awaits, &await->session_link);
+    return await;
+}
+
+/* To where it belongs by what is known of its slot. */
+static void await_place(struct core *core, struct await *await)
+{
+    struct session *session = await->session;
+    struct party *writer = await->topic->writer;
+    if (await->seq < await->topic->slots.next_seq) {
+        place_promised(core, await);
+    } else if (party_is_over(writer, session->job->attempt)) {
+        struct failure *why = never(core, writer, writer->ended_by);
+        answer_failed(core, await, why);
+        failure_unref(core, why);
+    } else {
+        insert_unpromised(await->topic, await);
+        if (writer->incarnation == 0)
+            notice_wait(core, session, writer->name);
+    }
+}
+
 const char *await_open(struct core *core, struct session *session, const struct msg_await *msg)
 {
     enum wire_code code;
@@ -181,37 +240,20 @@ const char *await_open(struct core *core, struct session *session, const struct 
         known->chunk_offset = msg->chunk_offset;
         return NULL;
     }
-    struct topic *topic = session->await_ids.count < LIMIT_AWAITS
-                              ? topic_get(core, session->job, msg->topic, &code)
-                              : NULL;
-    struct await *await = topic != NULL ? pool_take(&core->awaits) : NULL;
-    if (await == NULL || !id_map_put(&session->await_ids, msg->want, await->id)) {
+    bool is_allowed = rights_may_read(core, session->party, msg->topic);
+    struct await *await = topic_is_valid(msg->topic) ? await_new(core, session, msg) : NULL;
+    bool is_named = await != NULL && (is_allowed || span_keep(core, msg->topic, &await->denied));
+    if (is_named && is_allowed)
+        await->topic = topic_get(core, session->job, msg->topic, &code);
+    if (!is_named || (is_allowed && await->topic == NULL)) {
         if (await != NULL)
-            pool_give(&core->awaits, await);
+            await_free(core, await);
         return "a slot that cannot be awaited";
     }
-    await->want = msg->want;
-    await->session = session;
-    await->topic = topic;
-    await->seq = msg->seq;
-    await->since_ns = core_clock(core);
-    await->is_value_wanted = msg->is_value_wanted != 0;
-    await->chunk_offset = msg->chunk_offset;
-    list_init(&await->link);
-    list_push(&session->awaits, &await->session_link);
-    if (!rights_may_read(core, session->party, topic->name))
+    if (is_allowed)
+        await_place(core, await);
+    else
         answer_denied(core, await);
-    else if (msg->seq < topic->slots.next_seq)
-        place_promised(core, await);
-    else if (party_is_over(topic->writer, session->job->attempt)) {
-        struct failure *why = never(core, topic->writer, topic->writer->ended_by);
-        answer_failed(core, await, why);
-        failure_unref(core, why);
-    } else {
-        insert_unpromised(topic, await);
-        if (topic->writer->incarnation == 0)
-            notice_wait(core, session, topic->writer->name);
-    }
     return NULL;
 }
 

@@ -15,5 +15,6 @@ void await_never(struct core *core, struct party *party, struct failure *failure
 void await_fail(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
                 struct failure *failure);
 void await_free(struct core *core, struct await *await);
+void await_free_unused(struct core *core); /* those that the last step answered */
 
 #endif

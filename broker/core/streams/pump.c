@@ -7,7 +7,6 @@
 #include "broker/core/streams/pump.h"
 
 #include "broker/core/record/failure.h"
-#include "broker/core/record/rights.h"
 #include "broker/core/record/tell.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
@@ -214,6 +213,33 @@ static bool await_send(struct core *core, struct session *session, struct await 
     return send_chunk(core, session, 0, chunks, &await->chunk_offset, sent);
 }
 
+/* Whoever may not read a topic is told no number of it: 0 stands for the name that it said. */
+static bool await_deny(struct core *core, struct session *session, const struct await *await,
+                       uint64_t *sent)
+{
+    *sent += send_frame(core, session, 0, FRAME_TOPIC, 0, 0, await->denied);
+    *sent += send_frame(core, session, 0, FRAME_ERROR, 0, await->seq,
+                        failure_span(pool_find(&core->failures, await->outcome.ref)));
+    session->await_topic = 0;
+    return true;
+}
+
+/* Whether it is answered with that. */
+static bool await_answer(struct core *core, struct session *session, struct await *await,
+                         uint64_t *sent)
+{
+    if (await->topic == NULL)
+        return await_deny(core, session, await, sent);
+    struct topic_share share = topic_share_at(await->topic, await->seq);
+    if (session->await_topic != await->topic->id ||
+        session->await_incarnation != share.incarnation) {
+        *sent += send_topic(core, session, 0, await->topic, &share);
+        session->await_topic = await->topic->id;
+        session->await_incarnation = share.incarnation;
+    }
+    return await_send(core, session, await, sent);
+}
+
 static enum pumped pump_await(struct core *core, struct session *session)
 {
     bool is_any = !list_is_empty(&session->awaits_ready);
@@ -223,19 +249,10 @@ static enum pumped pump_await(struct core *core, struct session *session)
         return PUMP_NOTHING;
     }
     struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
-    struct topic *topic = await->topic;
-    struct topic_share share = {.end_seq = UINT64_MAX}; /* who may not read learns nothing of it */
     uint64_t sent = 0;
-    if (rights_may_read(core, session->party, topic->name))
-        share = topic_share_at(topic, await->seq);
-    if (session->await_topic != topic->id || session->await_incarnation != share.incarnation) {
-        sent += send_topic(core, session, 0, topic, &share);
-        session->await_topic = topic->id;
-        session->await_incarnation = share.incarnation;
-    }
-    if (await_send(core, session, await, &sent))
+    if (await_answer(core, session, await, &sent)) {
         await_free(core, await);
-    else { /* chunks of one value take turns with others */
+    } else { /* chunks of one value take turns with others */
         list_remove(&await->link);
         list_push(&session->awaits_ready, &await->link);
     }

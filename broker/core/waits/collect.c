@@ -114,7 +114,7 @@ static void collect_await(struct core *core, struct wait_walk *walk, const struc
 {
     struct topic *topic = await->topic;
     struct open_slot *open = NULL;
-    if (topic->job->id != walk->job || await->state == AWAIT_READY)
+    if (await->state == AWAIT_READY || topic->job->id != walk->job)
         return;
     struct wait_edge wait = {.from = party_node(walk, await->session->party),
                              .kind = WAIT_UNPROMISED,

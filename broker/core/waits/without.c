@@ -233,6 +233,8 @@ static void look_at_await(struct core *core, struct without *without, const stru
 {
     uint32_t known;
     const struct open_slot *open = NULL;
+    if (await->state == AWAIT_READY)
+        return; /* its answer is on its way; of a denied wait nothing else is left */
     bool is_never = await->state == AWAIT_UNPROMISED && await->topic->writer->id == without->party;
     if (await->state == AWAIT_OPEN)
         open = open_slot_find(core, await->topic, await->seq);
