@@ -541,6 +541,110 @@ Test(core_rights, ends_a_reader_that_may_not_read_on)
     EXPECT("3 < over 12 (party_lost of carol)\n");
 }
 
+Test(core_rights, gives_a_reader_what_it_may_read_since)
+{
+    join(ALICE);
+    join(CAROL);
+    uint32_t open = open_topic(ALICE, "alice/open");
+    uint32_t shut = open_topic(ALICE, "alice/shut");
+    subscribe(CAROL, 1, "alice/#", "", 0, 0);
+    publish(ALICE, open, 0, 1, 1);
+    publish(ALICE, shut, 0, 1, 2);
+    taken(CAROL, 1, 1);
+    forget();
+    put_in_force("uid alice 1\nuid carol 3\nallow alice party in job\n"
+                 "allow carol party reads alice/# in job\n");
+    keep_lines("13 < ", "over");
+    EXPECT("13 < sub 1 payload 2 x1\n");
+    publish(ALICE, shut, 1, 1, 3);
+    keep_lines("13 < ", "13 < ");
+    EXPECT("13 < sub 1 payload 3 x1\n");
+}
+
+/* As broker/io/loop.c says it, once the journal is read. */
+static void judge_again(void)
+{
+    step((struct event){.type = EVENT_ACCESS, .as.access = table});
+}
+
+Test(core_rights, ends_at_once_who_lost_access_while_the_broker_was_down)
+{
+    join(ALICE);
+    join(BOB);
+    uint32_t topic = open_topic(ALICE, "alice/a");
+    reserve(ALICE, topic, 0);
+    subscribe(BOB, 1, "alice/a", "", 0, 0);
+    use("uid bob 2\nallow bob party in job\n");
+    crash(10);
+    belongs(BOB, "bob");
+    belongs(DATA(BOB), "bob");
+    judge_again();
+    reconnect(BOB);
+    keep_lines("12 < ", "12 < ");
+    EXPECT("12 < sub 1 error #0 (party_lost of alice)\n"
+           "12 < sub 1 end #1 (party_lost of alice)\n");
+    cr_expect_str_eq(error_message, "party alice lost: access of alice was withdrawn");
+}
+
+Test(core_rights, gives_a_reader_what_it_may_read_since_a_restart)
+{
+    join(ALICE);
+    join(CAROL);
+    uint32_t shut = open_topic(ALICE, "alice/shut");
+    subscribe(CAROL, 1, "alice/#", "", 0, 0);
+    publish(ALICE, shut, 0, 1, 2);
+    use("uid alice 1\nuid carol 3\nallow alice party in job\nallow carol party in job\n");
+    crash(10);
+    belongs(CAROL, "carol");
+    belongs(DATA(CAROL), "carol");
+    judge_again();
+    reconnect(CAROL);
+    keep_lines("13 < ", "13 < ");
+    EXPECT("13 < sub 1 payload 2 x1\n");
+}
+
+Test(core_rights, ends_who_joined_before_there_was_an_access_file)
+{
+    options.access = NULL;
+    restart();
+    join(ALICE);
+    join(BOB);
+    reserve(ALICE, open_topic(ALICE, "alice/a"), 0);
+    options.access = table;
+    crash(10);
+    judge_again();
+    belongs(22, "bob");
+    belongs(DATA(22), "bob");
+    join(22);
+    subscribe(22, 1, "alice/a", "", 0, 0);
+    keep_lines("32 < ", "32 < ");
+    EXPECT("32 < sub 1 error #0 (party_lost of alice)\n"
+           "32 < sub 1 end #1 (party_lost of alice)\n");
+    cr_expect_str_eq(error_message,
+                     "party alice lost: it joined before the broker had an access file");
+}
+
+/* The answer to its wait lies behind a value that fills the window. */
+Test(core_rights, keeps_a_reader_that_is_yet_to_be_told_that_its_wait_is_denied)
+{
+    join(ALICE);
+    join(CAROL);
+    uint32_t open = open_topic(ALICE, "alice/open");
+    batch_bytes = 2 * (uint32_t)DEFAULT_SUB_WINDOW_BYTES;
+    batch(ALICE, 5,
+          (struct event_range){.kind = FRAME_VALUE,
+                               .topic = open,
+                               .value_bytes = (uint32_t)DEFAULT_SUB_WINDOW_BYTES});
+    await_slot(CAROL, 1, "alice/open", 0);
+    await_slot(CAROL, 2, "alice/shut", 0);
+    forget();
+    put_in_force(rules);
+    keep_lines("over", "13 < ");
+    EXPECT("");
+    taken(CAROL, 0, DEFAULT_SUB_WINDOW_BYTES);
+    EXPECT("13 < sub 0 error #0 (rejected of carol)\n");
+}
+
 Test(core_rights, ends_observers_that_may_not_look_on)
 {
     observe(OPS, "job");

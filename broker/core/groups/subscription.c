@@ -60,6 +60,21 @@ static void sub_answer(struct core *core, struct session *session, uint64_t numb
     failure_unref(core, failure);
 }
 
+bool sub_follow_all(struct core *core, struct sub *sub)
+{
+    LIST_EACH(link, &sub->job->topic_list) {
+        if (link == &sub->job->trim_at)
+            continue;
+        struct topic *topic = LIST_OWNER(link, struct topic, job_link);
+        if (!sub_wants(sub, topic->name))
+            continue;
+        if (!sub_follow(core, sub, topic))
+            return false;
+        topic_update(core, topic);
+    }
+    return true;
+}
+
 /* One more pattern: its topics, and the party that it names.  false: no room. */
 static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
 {

@@ -23,6 +23,8 @@ void sub_drain(struct core *core, struct session *session, uint32_t number);
 void sub_end(struct core *core, struct sub *sub);
 /* Whether its party may be sent all that the subscription is for. */
 bool sub_is_allowed(const struct core *core, const struct sub *sub);
+/* It follows those topics, too, that its party may read since then; false: no memory. */
+bool sub_follow_all(struct core *core, struct sub *sub);
 /* Ends those of a party that are for topics which it may not read any more. */
 void sub_review(struct core *core, struct party *party);
 /* Its session ends: a durable name stays without a reader, another subscription is freed. */

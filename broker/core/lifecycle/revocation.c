@@ -14,6 +14,8 @@
 #include "broker/core/tables/party.h"
 #include "libbus/base/must.h"
 
+#define NO_ROOM_TEXT "the broker is short of memory for the topics that this party may read now"
+
 /* What it reads and awaits is looked at, too: to be sent nothing without a word would let it wait
  * for ever. */
 static bool party_may_go_on(const struct core *core, const struct party *party)
@@ -35,9 +37,21 @@ static bool party_may_go_on(const struct core *core, const struct party *party)
         bool is_denied = await->topic == NULL;
         if (!is_denied && !rights_may_read(core, party, await->topic->name))
             return false;
+    }
     return true;
 }
+
+/* A party of before there was an access file has no owner. */
+static void add_reason(struct text *text, const struct party *party)
+{
+    if (party->account->name.bytes == 0) {
+        text_add(text, "it joined before the broker had an access file");
+        return;
     }
+    text_add(text, "access of ");
+    text_add_span(text, party->account->name);
+    text_add(text, " was withdrawn");
+}
 
 static void revoke(struct core *core, struct session *session)
 {
@@ -46,9 +60,8 @@ static void revoke(struct core *core, struct session *session)
     text_init(&text);
     text_add(&text, "party ");
     text_add_span(&text, party->name);
-    text_add(&text, " lost: access of ");
-    text_add_span(&text, party->account->name);
-    text_add(&text, " was withdrawn");
+    text_add(&text, " lost: ");
+    add_reason(&text, party);
     struct failure *failure =
         failure_make(core, &(struct failure_spec){.job = session->job,
                                                   .party = party,
@@ -101,6 +114,55 @@ static uint32_t mark_revoked(struct core *core)
     return count;
 }
 
+/* ---- rights that came -------------------------------------------------------------------------- */
+
+/* Whether the table of before let the subscription have all that it is for. */
+static bool had_all(const struct sub *sub, const struct access *before)
+{
+    const struct party *party = sub->party;
+    uint32_t principal = access_find(before, party->account->name);
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (access_may_cover(before, principal, sub->job->name, party->name, sub->patterns[i]) == 0)
+            return false;
+    return true;
+}
+
+/* A reader that is not given what it may read now would wait for it, and nobody would tell it. */
+static void end_reader(struct core *core, struct sub *sub)
+{
+    struct session *session = sub->session;
+    if (session == NULL) {
+        sub_end(core, sub); /* a durable name: it is made anew when it is opened */
+        return;
+    }
+    struct failure *failure =
+        failure_make(core, &(struct failure_spec){.job = session->job,
+                                                  .party = sub->party,
+                                                  .session = session,
+                                                  .kind = ERROR_PARTY_LOST,
+                                                  .type = ERROR_TYPE_NO_MEMORY,
+                                                  .message = NO_ROOM_TEXT,
+                                                  .occurred_ns = core->now_ns});
+    session_end_party(core, session, PARTY_IS_LOST, failure, CODE_ENOMEM);
+    failure_unref(core, failure);
+}
+
+/* Subscriptions follow what they may read since now.  Of what was in force before a restart nobody
+ * knows: then all of them are looked at. */
+static void follow_more(struct core *core, const struct access *before)
+{
+    struct sub *sub;
+    uint32_t id = 0;
+    while ((sub = pool_next(&core->subs, id)) != NULL) {
+        id = sub->id;
+        bool is_shared = sub_is_place(sub) || sub_is_member(sub); /* its members may read all */
+        bool had_less = !core->is_judged || (core->access != before && !had_all(sub, before));
+        if (!is_shared && had_less && !sub_follow_all(core, sub))
+            end_reader(core, sub);
+    }
+    core->is_judged = true;
+}
+
 void revocation_step(struct core *core, const struct access *access)
 {
     const struct access *before = core->access;
@@ -128,4 +190,5 @@ void revocation_step(struct core *core, const struct access *access)
         else if (session->is_revoked)
             revoke(core, session);
     }
+    follow_more(core, before);
 }

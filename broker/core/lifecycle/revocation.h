@@ -7,8 +7,12 @@
 
 /* From this step on the table decides.  Sessions stay with the principal of the same name.  A party
  * that it does not allow any more, or that reads what it may not read any more, is lost in this
- * step (errbus.revoked), and so is an observer that taps what it may not tap.  The table is
- * borrowed, and the one before is looked at once more. */
+ * step (errbus.revoked), and so is an observer that taps what it may not tap.  Subscriptions follow
+ * the topics that their party may read since then.  The table is borrowed, and the one before is
+ * looked at once more.
+ *
+ * After a replay the table may be another one than before.  So whoever replayed a journal makes
+ * this step with the table that is in force already. */
 void revocation_step(struct core *core, const struct access *access);
 
 #endif

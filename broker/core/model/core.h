@@ -33,6 +33,7 @@ struct core {
     size_t string_bytes;
     const struct access *access;          /* borrowed; NULL: everybody may do everything */
     const struct metric_figures *figures; /* of the step under way; or NULL */
+    bool is_judged;                       /* all subscriptions are as access lets them be */
     uint32_t speaker;        /* principal of the connection whose message this is; see access */
     struct effects *effects; /* of the step under way */
     int64_t now_ns;          /* of the step under way */
@@ -69,8 +70,8 @@ struct core {
     struct list judged;               /* judgements to be looked at */
     struct list unused_failures;      /* failures without references */
     struct list unused_notices;       /* notices of no session: effects may still point to them */
-    struct list groups_due;           /* groups that may have something to give */
     struct list unused_awaits;        /* denied waits that were answered, likewise */
+    struct list groups_due;           /* groups that may have something to give */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* sessions that wait for one */

@@ -111,6 +111,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     pool_mend(&core->subs);
     failure_forget_replayed(core);
     rights_resume(core);
+    core->is_judged = false;
     resume_owners(core);
     struct slot_terms *terms = NULL;
     while ((terms = pool_next(&core->slot_terms, terms != NULL ? terms->id : 0)) != NULL)

@@ -163,6 +163,7 @@ struct core *core_new(struct memory *memory, const struct core_options *options,
     core->memory = memory;
     core->options = *options;
     core->access = options->access;
+    core->is_judged = true; /* until it replays */
     core->start_ns = now_ns;
     init_pools(core);
     core->scratch = memory_take(memory, (LIMIT_ERROR_RECORDS + 1) * sizeof *core->scratch);
@@ -204,8 +205,8 @@ void core_free(struct core **core_at)
     session_free_all(core);
     failure_free_unused(core);
     notice_free_unused(core);
-    struct failure *spare = pool_find(&core->failures, 1);
     await_free_unused(core);
+    struct failure *spare = pool_find(&core->failures, 1);
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
     effects_fini(&unheard);
@@ -546,8 +547,8 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     advance_clock(core, event);
     failure_free_unused(core);
     notice_free_unused(core);
-    switch (event->type) {
     await_free_unused(core);
+    switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:
         core->payload = event->payload;
