@@ -100,6 +100,7 @@ struct app_sub {
     uint32_t pattern_count;
     bool is_gap;
     int64_t from_seq;
+    int64_t opened_ns;
     int durable;    /* index in durables; -1: none */
     int group;      /* the crew's, of a member; -1: it is none */
     bool may_lapse; /* of a member: its leases end with silence */
@@ -160,6 +161,7 @@ struct app_durable {
     bool is_made;    /* some incarnation had it in force */
     bool is_lossy;   /* it was unattended for too long, or drops by itself */
     int64_t left_ns; /* since when nobody reads it */
+    int64_t sure_ns; /* since when the broker keeps it, as long as its party may read all of it */
     int64_t keep_ms;
     struct app_position positions[APP_POSITIONS]; /* next_seq: the first not acknowledged */
     uint32_t position_count;

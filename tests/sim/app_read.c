@@ -133,6 +133,16 @@ struct outcome app_item_outcome(struct app *app, const struct session_item *item
                          : outcome_of_error(records[0].id);
 }
 
+/* Whether an access table kept something of it from the reader at any time: then it may have been
+ * sent less, or some of it later. */
+static bool was_restricted(const struct app *app, const struct app_sub *sub)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (!world_could_read(app->world, app->host, sub->opened_ns, sub->patterns[i]))
+            return true;
+    return false;
+}
+
 static struct app_position *position_get(struct app *app, struct app_sub *sub, uint32_t topic)
 {
     for (uint32_t i = 0; i < sub->position_count; i++)
@@ -219,7 +229,7 @@ static void end_check(struct app *app, const struct app_sub *sub, struct outcome
     const struct oracle_record *record = oracle_origin(app->oracle, outcome);
     uint32_t told = 0;
     struct span party;
-    if (record == NULL || sub->pattern_count > 1)
+    if (record == NULL || sub->pattern_count > 1 || was_restricted(app, sub))
         return;
     for (uint32_t i = 0; i < sub->end_count; i++)
         if (strcmp(record->party, oracle_record_at(app->oracle, sub->ends[i].party)->party) == 0 &&
@@ -271,7 +281,7 @@ static void between_check(struct app *app, struct app_sub *sub, const struct ora
     bool is_kept = oracle_record_find(app->oracle, app->job, span_text(record->party),
                                       record->incarnation + END_MARKS) == NULL;
     if (newest != NULL && newest->incarnation > record->incarnation && sub->pattern_count == 1 &&
-        is_kept)
+        is_kept && !was_restricted(app, sub))
         world_violate(app->world,
                       "%s was told the end of %s %" PRIu32 " behind a value of %" PRIu32,
                       app->party, record->party, record->incarnation, newest->incarnation);
@@ -424,15 +434,29 @@ const struct app_position *app_position(const struct app_sub *sub, uint32_t topi
     return NULL;
 }
 
+/* The broker ends a durable name whose party may not read what it is for. */
+static void doubt_durable(const struct app *app, struct app_durable *durable)
+{
+    if (world_could_read(app->world, app->host, durable->sure_ns, durable->pattern))
+        return;
+    durable->sure_ns = world_now_ns(app->world);
+    durable->position_count = 0;
+    durable->drops += 1;
+    durable->is_lossy = true;
+}
+
 static int durable_get(struct app *app, const char *pattern, const struct app_sub_options *options)
 {
     for (uint32_t i = 0; i < app->durable_count; i++)
-        if (strcmp(app->durables[i].name, options->durable) == 0)
+        if (strcmp(app->durables[i].name, options->durable) == 0) {
+            doubt_durable(app, &app->durables[i]);
             return (int)i;
+        }
     must(app->durable_count < APP_DURABLES);
     app->durables[app->durable_count] = (struct app_durable){.name = options->durable,
                                                              .pattern = pattern,
                                                              .keep_ms = options->keep_ms,
+                                                             .sure_ns = world_now_ns(app->world),
                                                              .is_lossy = options->is_gap};
     return (int)app->durable_count++;
 }
@@ -461,7 +485,7 @@ int app_subscribe(struct app *app, const char *pattern, const struct app_sub_opt
     sub->is_gap = options->is_gap;
     sub->from_seq = options->from_seq;
     sub->is_in_pieces = session_options.is_in_pieces;
-    sub->said_ns = world_now_ns(app->world);
+    sub->opened_ns = sub->said_ns = world_now_ns(app->world);
     sub->joined_ns = INT64_MAX;
     sub->first_ns = INT64_MAX;
     sub->durable = options->durable != NULL ? durable_get(app, pattern, options) : -1;

@@ -134,8 +134,10 @@ struct world {
     bool has_starved;       /* an allocation was made to fail */
     uint64_t begun_with;    /* allocations that it needed to begin */
     struct core_port *port; /* NULL: the broker is down */
-    struct ledger *ledger;  /* NULL: it has no journal */
-    uint32_t steps;         /* since the ledger was checked */
+    bool is_resuming;       /* it has not looked yet at who lost access while it was down */
+    struct access_check access_check;
+    struct ledger *ledger; /* NULL: it has no journal */
+    uint32_t steps;        /* since the ledger was checked */
     struct held_parts for_log;
     struct held_parts for_disk;
     int64_t logged_ns;     /* when the newest facts are in the log, */
@@ -270,17 +272,35 @@ static uint32_t principal_of(const struct world *world, conn_id id)
         access, span_text(host < WORLD_HOSTS ? world->hosts[host].options.party : WORLD_OPERATOR));
 }
 
-/* A party without access gets no frame, from the step on in which it lost it. */
-static void check_may_read(struct world *world, conn_id id)
+/* By the table of this step. */
+static void check_may_read(struct world *world, const struct core_port_out *out)
 {
-    const struct access *access = world->options.core.access;
-    uint32_t host = world->conns[id - 1]->host;
-    if (access == NULL || host >= WORLD_HOSTS)
+    uint32_t host = world->conns[out->conn - 1]->host;
+    if (host >= WORLD_HOSTS)
         return;
     const struct host_options *options = &world->hosts[host].options;
-    if (access_may_be(access, principal_of(world, id), span_text(options->job),
-                      span_text(options->party)) == 0)
-        world_violate(world, "%s is sent frames, and has no access", options->party);
+    const char *wrong = access_check_part(&world->access_check, core_port_core(world->port),
+                                          span_text(options->job), span_text(options->party),
+                                          buffer_span(out->part));
+    if (wrong != NULL)
+        world_violate(world, "%s", wrong);
+}
+
+static void check_access(struct world *world)
+{
+    const char *wrong = world->is_resuming
+                            ? NULL
+                            : access_check_step(&world->access_check, core_port_core(world->port));
+    if (wrong != NULL)
+        world_violate(world, "%s", wrong);
+}
+
+bool world_could_read(const struct world *world, uint32_t host, int64_t since_ns,
+                      const char *pattern)
+{
+    const struct host_options *options = &world->hosts[host].options;
+    return access_check_covers(&world->access_check, since_ns, span_text(options->job),
+                               span_text(options->party), span_text(pattern));
 }
 
 static void look_at(struct world *world, bool is_from_broker, struct span bytes)
@@ -629,7 +649,7 @@ static void broker_out(struct world *world)
         case CORE_PORT_NOTHING:
         case CORE_PORT_RELOAD: break; /* nobody asks for it here */
         case CORE_PORT_DATA:
-            check_may_read(world, out.conn);
+            check_may_read(world, &out);
             broker_say(world, &out);
             break;
         case CORE_PORT_CONTROL: broker_say(world, &out); break;
@@ -648,6 +668,7 @@ static void broker_out(struct world *world)
             break;
         }
     }
+    check_access(world);
     bool is_held = world->options.log_most_ns > 0;
     if (world->ledger != NULL)
         ledger_end_step(world->ledger);
@@ -1434,6 +1455,7 @@ static void core_port_start(struct world *world)
 {
     scarce_init(&world->scarce, BROKER_BYTES_MAX);
     world->options.core.broker = dice_next(&world->core_port_dice) | 1;
+    access_check_restart(&world->access_check);
     world->port = core_port_new(&world->scarce.memory, &world->options.core,
                                 world->broker_epoch_ns + world->now_ns);
     must(world->port != NULL);
@@ -1451,12 +1473,11 @@ void world_close(struct world *world)
 void world_use_access(struct world *world, const struct access *access)
 {
     world->options.core.access = access;
+    access_check_use(&world->access_check, access, world->now_ns);
     if (world->port == NULL)
         return;
     core_port_access(world->port, core_port_now(world), access);
-    const char *rest = access_check(core_port_core(world->port), access);
-    if (rest != NULL)
-        world_violate(world, "a party whose access was withdrawn %s", rest);
+    check_access(world); /* in this step, before it does anything else */
     broker_settle(world);
 }
 
@@ -1584,6 +1605,19 @@ bool world_is_broker_down(const struct world *world)
     return world->port == NULL;
 }
 
+/* Whoever lost access meanwhile loses it now: as broker/io/loop.c does it. */
+static void judge_again(struct world *world)
+{
+    const struct access *access = world->options.core.access;
+    if (access == NULL)
+        return;
+    world->is_resuming = true;
+    broker_out(world);
+    world->is_resuming = false;
+    core_port_access(world->port, core_port_now(world), access);
+    check_access(world);
+}
+
 /* Its journal may be on another machine now, or this one was started anew. */
 static void broker_up(struct world *world)
 {
@@ -1595,6 +1629,7 @@ static void broker_up(struct world *world)
                                 world->broker_epoch_ns + world->now_ns);
     must(world->port != NULL);
     world->core_port_armed_ns = 0;
+    access_check_restart(&world->access_check);
     world_line(world, "the broker is back");
     const char *wrong = ledger_rebuild(world->ledger, world->port);
     if (wrong != NULL) {
@@ -1602,6 +1637,7 @@ static void broker_up(struct world *world)
         return;
     }
     core_port_resume(world->port, core_port_now(world));
+    judge_again(world);
     broker_settle(world);
     ledger_look(world);
     for (uint32_t i = 0; i < world->tap_count; i++)
@@ -1650,6 +1686,8 @@ struct world *world_new(const struct world_options *options)
     if (options->core.has_facts && options->log_most_ns > 0)
         ledger_use_disk(world->ledger, options->seed);
     world->broker_epoch_ns = BROKER_EPOCH_NS;
+    if (options->core.access != NULL)
+        access_check_use(&world->access_check, options->core.access, 0);
     core_port_start(world);
     return world;
 }

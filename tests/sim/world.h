@@ -194,6 +194,9 @@ void world_compact(struct world *world);
  * WORLD_OPERATOR. */
 #define WORLD_OPERATOR "ops"
 void world_use_access(struct world *world, const struct access *access);
+/* Whether all tables since then let this party read all that the pattern matches. */
+bool world_could_read(const struct world *world, uint32_t host, int64_t since_ns,
+                      const char *pattern);
 /* Another broker takes its place, which knows nothing. */
 void world_replace_broker(struct world *world);
 
