@@ -561,6 +561,25 @@ Test(core_rights, gives_a_reader_what_it_may_read_since)
     EXPECT("13 < sub 1 payload 3 x1\n");
 }
 
+Test(core_rights, gives_by_a_durable_name_what_may_be_read_when_it_is_opened)
+{
+    join(ALICE);
+    join(BOB);
+    uint32_t open = open_topic(ALICE, "alice/open");
+    uint32_t shut = open_topic(ALICE, "alice/shut");
+    subscribe(BOB, 1, "alice/#", "mine", 0, 0);
+    message(BOB, (struct msg){.type = MSG_UNSUBSCRIBE,
+                              .as.unsubscribe = {.number = ++numbers[BOB], .sub = 1}});
+    publish(ALICE, shut, 0, 1, 1);
+    publish(ALICE, open, 0, 1, 2);
+    put_in_force("uid alice 1\nuid bob 2\nallow alice party in job\n"
+                 "allow bob party reads alice/open in job\n");
+    forget();
+    subscribe(BOB, 2, "alice/#", "mine", 0, 0);
+    keep_lines("12 < ", "subscribed");
+    EXPECT("2 < subscribed 0\n12 < sub 2 payload 2 x1\n");
+}
+
 /* As broker/io/loop.c says it, once the journal is read. */
 static void judge_again(void)
 {

@@ -340,6 +340,10 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
         return;
     }
     struct sub *sub = msg->name.bytes > 0 ? find_durable(session->party, msg->name) : NULL;
+    if (sub != NULL && sub->session == NULL && core->access != NULL && !sub_is_allowed(core, sub)) {
+        sub_end(core, sub); /* it is made anew, without what may not be read any more */
+        sub = NULL;
+    }
     if (sub != NULL) {
         open_durable(core, session, sub, msg, is_again);
         return;
