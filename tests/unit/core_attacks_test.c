@@ -254,6 +254,7 @@ QUESTION(asks_who_waits, WHY, why, ITS_JOB)
 QUESTION(asks_what_if_bob_ended, WITHOUT, without, ITS_JOB, .party = {"bob", 3})
 QUESTION(asks_who_is_connected, WHO, who, 0)
 QUESTION(has_the_access_file_read, RELOAD, reload, 0)
+QUESTION(asks_for_metrics, METRICS, metrics, 0)
 QUESTION(cancels_the_job, JOB_CANCEL, job_cancel, ITS_JOB)
 QUESTION(forgets_the_job, JOB_FORGET, job_forget, ITS_JOB)
 QUESTION(lists_dead_letters, DEAD, dead, ITS_JOB, .group = {"g", 1})
@@ -373,6 +374,7 @@ static const struct attack {
     {"asks what if bob ended", asks_what_if_bob_ended, false, false},
     {"asks who is connected", asks_who_is_connected, false, false},
     {"has the access file read", has_the_access_file_read, false, false},
+    {"asks for metrics", asks_for_metrics, false, false},
     {"creates the job", creates_the_job, false, false},
     {"cancels the job", cancels_the_job, false, false},
     {"forgets the job", forgets_the_job, false, false},
