@@ -738,10 +738,8 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
         return false;
     }
     carry_out(loop);
-    if (loop->authentication.access == NULL)
-        return true;
-    /* Whoever lost access while the broker was down loses it now. */
-    core_port_access(loop->port, clock_now(&loop->clock), loop->authentication.access);
+    if (loop->authentication.access != NULL) /* who lost access meanwhile loses it now */
+        core_port_access(loop->port, clock_now(&loop->clock), loop->authentication.access);
     carry_out(loop);
     return true;
 }

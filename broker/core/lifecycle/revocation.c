@@ -114,7 +114,7 @@ static uint32_t mark_revoked(struct core *core)
     return count;
 }
 
-/* ---- rights that came -------------------------------------------------------------------------- */
+/* ---- rights that came ------------------------------------------------------------------------ */
 
 /* Whether the table of before let the subscription have all that it is for. */
 static bool had_all(const struct sub *sub, const struct access *before)

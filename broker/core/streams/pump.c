@@ -214,8 +214,8 @@ static bool await_send(struct core *core, struct session *session, struct await 
 }
 
 /* Whoever may not read a topic is told no number of it: 0 stands for the name that it said. */
-static bool await_deny(struct core *core, struct session *session, const struct await *await,
-                       uint64_t *sent)
+static bool pump_denial(struct core *core, struct session *session, const struct await *await,
+                        uint64_t *sent)
 {
     *sent += send_frame(core, session, 0, FRAME_TOPIC, 0, 0, await->denied);
     *sent += send_frame(core, session, 0, FRAME_ERROR, 0, await->seq,
@@ -225,11 +225,11 @@ static bool await_deny(struct core *core, struct session *session, const struct 
 }
 
 /* Whether it is answered with that. */
-static bool await_answer(struct core *core, struct session *session, struct await *await,
-                         uint64_t *sent)
+static bool pump_answer(struct core *core, struct session *session, struct await *await,
+                        uint64_t *sent)
 {
     if (await->topic == NULL)
-        return await_deny(core, session, await, sent);
+        return pump_denial(core, session, await, sent);
     struct topic_share share = topic_share_at(await->topic, await->seq);
     if (session->await_topic != await->topic->id ||
         session->await_incarnation != share.incarnation) {
@@ -250,7 +250,7 @@ static enum pumped pump_await(struct core *core, struct session *session)
     }
     struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
     uint64_t sent = 0;
-    if (await_answer(core, session, await, &sent)) {
+    if (pump_answer(core, session, await, &sent)) {
         await_free(core, await);
     } else { /* chunks of one value take turns with others */
         list_remove(&await->link);
