@@ -51,6 +51,10 @@ static void print_node(FILE *out, const struct bus_why_node *node)
         print_name(out, node->name);
         fprintf(out, "#%" PRIu64, node->seq);
         return;
+    case BUS_WHY_RATE:
+        fprintf(out, "the rate limit of ");
+        print_name(out, node->name[0] != '\0' ? node->name : "all who have no name");
+        return;
     case BUS_WHY_UNKNOWN: fprintf(out, "something that this version does not know"); return;
     }
     print_name(out, node->name);
@@ -90,6 +94,7 @@ static void print_state(FILE *out, const struct bus_why_node *node)
         break;
     case BUS_WHY_REQUESTS: fprintf(out, "; there is none"); break;
     case BUS_WHY_ROOM: fprintf(out, "; it is full"); break;
+    case BUS_WHY_RATE: fprintf(out, "; %" PRIu64 " bytes a second", node->count); break;
     case BUS_WHY_BARRIER:
     case BUS_WHY_JOB:
     case BUS_WHY_SLOT:
@@ -109,13 +114,15 @@ static void print_wait(FILE *out, const struct bus_why_edge *edge)
     case BUS_WAIT_UNPROMISED: fprintf(out, "not promised yet, "); break;
     case BUS_WAIT_BUSY: fprintf(out, "it has "); break;
     case BUS_WAIT_GATHER: fprintf(out, "the job has not begun"); break;
-    case BUS_WAIT_ROOM: fprintf(out, "room to write "); break;
+    case BUS_WAIT_ROOM:
+    case BUS_WAIT_RATE: fprintf(out, "room to write "); break;
     case BUS_WAIT_MISSING: fprintf(out, "not there"); break;
     default: break;
     }
     if (edge->topic[0] != '\0') {
         print_name(out, edge->topic);
-        if (edge->wait != BUS_WAIT_CREDIT && edge->wait != BUS_WAIT_ROOM) {
+        if (edge->wait != BUS_WAIT_CREDIT && edge->wait != BUS_WAIT_ROOM &&
+            edge->wait != BUS_WAIT_RATE) {
             fprintf(out, "#%" PRIu64, edge->seq);
         }
     } else if (edge->wait == BUS_WAIT_BARRIER) {

@@ -41,16 +41,16 @@ struct bus_why {
 
 const char *bus_why_kind_name(enum bus_why_kind kind)
 {
-    static const char *const names[] = {"party",  "barrier",  "group", "job",
-                                        "reader", "requests", "room",  "slot"};
+    static const char *const names[] = {"party",    "barrier", "group", "job", "reader",
+                                        "requests", "room",    "slot",  "rate"};
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }
 
 const char *bus_wait_name(enum bus_wait wait)
 {
-    static const char *const names[] = {"slot",     "unpromised", "reply",   "group",  "busy",
-                                        "unserved", "barrier",    "missing", "credit", "room",
-                                        "gather",   "read",       "owed",    "needed", "members"};
+    static const char *const names[] = {
+        "slot",   "unpromised", "reply",  "group", "busy", "unserved", "barrier", "missing",
+        "credit", "room",       "gather", "read",  "owed", "needed",   "members", "rate"};
     return (unsigned)wait < sizeof names / sizeof names[0] ? names[wait] : "unknown";
 }
 

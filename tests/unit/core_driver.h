@@ -115,8 +115,8 @@ static char why_names[WHY_NAMES_MAX][64];
 
 static inline void say_why_node(conn_id conn, const struct msg_why_node *node)
 {
-    static const char *const kinds[] = {"party",  "barrier",  "group", "job",
-                                        "reader", "requests", "room",  "slot"};
+    static const char *const kinds[] = {"party",    "barrier", "group", "job", "reader",
+                                        "requests", "room",    "slot",  "rate"};
     char *name = why_names[node->node % WHY_NAMES_MAX];
     bool is_numbered = node->kind == 7;
     (void)snprintf(name, sizeof why_names[0], "%.*s", (int)node->name.bytes,
@@ -136,9 +136,9 @@ static inline void say_why_node(conn_id conn, const struct msg_why_node *node)
 
 static inline void say_why_edge(conn_id conn, const struct msg_why_edge *edge)
 {
-    static const char *const kinds[] = {"slot",     "unpromised", "reply",   "group",  "busy",
-                                        "unserved", "barrier",    "missing", "credit", "room",
-                                        "gather",   "read",       "owed",    "needed", "members"};
+    static const char *const kinds[] = {
+        "slot",   "unpromised", "reply",  "group", "busy", "unserved", "barrier", "missing",
+        "credit", "room",       "gather", "read",  "owed", "needed",   "members", "rate"};
     say("%u < %s -> %s: %s x%u %.*s#%u since %u ms%s", conn, why_names[edge->from % WHY_NAMES_MAX],
         why_names[edge->to % WHY_NAMES_MAX], kinds[edge->kind], (unsigned)edge->count,
         (int)edge->topic.bytes, (const char *)edge->topic.data, (unsigned)edge->seq,

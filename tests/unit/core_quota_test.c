@@ -593,3 +593,24 @@ Test(core_quota, lets_a_writer_go_on_when_the_rate_is_not_limited_any_more)
     publish(ALICE, a, 0, 1, 5);
     cr_assert_gt(topic->credit_limit, 100000);
 }
+
+Test(core_quota, says_who_waits_for_the_rate)
+{
+    is_alone = true;
+    limited("limit alice rate 1000\n");
+    join(ALICE);
+    observe(DAVE, "job");
+    uint32_t a = open_topic(ALICE, "alice/a");
+    batch(ALICE, 5, (struct event_range){.kind = FRAME_VALUE, .topic = a, .value_bytes = 20000});
+    message(ALICE,
+            (struct msg){.type = MSG_WAITING,
+                         .as.waiting = {.room_ms = 500, .room_topic = span_text("alice/a")}});
+    forget();
+    message(DAVE, (struct msg){.type = MSG_WHY, .as.why = {.request = 1, .job = span_text("job")}});
+    for (int i = 0; i < 10; i++)
+        step((struct event){.type = EVENT_TICK});
+    EXPECT("4 < rate alice:  x1000\n"
+           "4 < alice: running\n"
+           "4 < alice -> rate alice: rate x1 alice/a#1 since 500 ms, blocked\n"
+           "4 < why 0 \n");
+}

@@ -20,6 +20,7 @@ enum wait_node_kind {
     WAIT_NODE_REQUESTS, /* id: of the topic */
     WAIT_NODE_ROOM,     /* id: of the job */
     WAIT_NODE_SLOT,     /* id: of the topic; with seq */
+    WAIT_NODE_RATE,     /* id: of the account */
 };
 
 /* As in WHY_EDGE.kind. */
@@ -39,6 +40,7 @@ enum wait_kind {
     WAIT_OWED,
     WAIT_NEEDED,
     WAIT_MEMBERS,
+    WAIT_RATE,
 };
 
 struct wait_node {

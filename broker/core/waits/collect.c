@@ -196,6 +196,27 @@ static void collect_room(struct wait_walk *walk, const struct topic *topic,
                                         .is_said = true});
 }
 
+/* The writer's account has written as fast as it may. */
+static void collect_rate(struct wait_walk *walk, const struct topic *topic,
+                         const struct session *session)
+{
+    const struct account *account = topic->writer->account;
+    bool is_new;
+    uint32_t number = walk_node(walk, WAIT_NODE_RATE, account->id, &is_new);
+    if (number == WAIT_GRAPH_NONE)
+        return;
+    walk->nodes[number].count = account->limits[ACCESS_RATE];
+    walk_edge(walk, &(struct wait_edge){.from = party_node(walk, topic->writer),
+                                        .to = number,
+                                        .kind = WAIT_RATE,
+                                        .topic = topic->id,
+                                        .seq = topic->slots.next_seq,
+                                        .count = 1,
+                                        .since_ns = blocked_room_ns(topic, session),
+                                        .is_said = true,
+                                        .is_timed = true});
+}
+
 static void collect_topic(const struct core *core, struct wait_walk *walk,
                           const struct topic *topic)
 {
@@ -209,6 +230,8 @@ static void collect_topic(const struct core *core, struct wait_walk *walk,
         collect_credit(walk, topic, session);
     if (!is_whole && list_is_linked(&topic->room_link) && blocked_room_ns(topic, session) != 0)
         collect_room(walk, topic, session);
+    if (list_is_linked(&topic->rate_link) && blocked_room_ns(topic, session) != 0)
+        collect_rate(walk, topic, session);
 }
 
 /* ---- parties --------------------------------------------------------------------------------- */

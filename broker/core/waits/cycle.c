@@ -20,7 +20,7 @@ struct party *cycle_party(const struct core *core, const struct wait_walk *walk,
 enum {
     SLOT_WAITS = 1U << WAIT_SLOT | 1U << WAIT_UNPROMISED | 1U << WAIT_REPLY | 1U << WAIT_GROUP |
                  1U << WAIT_UNSERVED,
-    ROOM_WAITS = 1U << WAIT_CREDIT | 1U << WAIT_ROOM,
+    ROOM_WAITS = 1U << WAIT_CREDIT | 1U << WAIT_ROOM | 1U << WAIT_RATE,
     MEMBER_WAITS = 1U << WAIT_MEMBERS | 1U << WAIT_GATHER,
 };
 

@@ -30,7 +30,8 @@ static const char *verb_of(enum wait_kind kind)
     case WAIT_GATHER:
     case WAIT_OWED:
     case WAIT_NEEDED:
-    case WAIT_MEMBERS: break; /* no party waits so in a cycle */
+    case WAIT_MEMBERS:
+    case WAIT_RATE: break; /* no party waits so in a cycle */
     }
     return " waits for ";
 }
@@ -132,7 +133,8 @@ struct failure *end_wait(struct core *core, const struct cycle *cycle, const cha
     case WAIT_GATHER:
     case WAIT_OWED:
     case WAIT_NEEDED:
-    case WAIT_MEMBERS: break; /* no party waits so in a cycle */
+    case WAIT_MEMBERS:
+    case WAIT_RATE: break; /* no party waits so in a cycle */
     }
     return failure;
 }

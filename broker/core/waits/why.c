@@ -165,6 +165,7 @@ static void fill_node(struct core *core, struct msg_why_node *row, const struct 
     const struct group *group = pool_find(&core->groups, node->id);
     const struct sub *sub = pool_find(&core->subs, node->id);
     const struct topic *topic = pool_find(&core->topics, node->id);
+    const struct account *account = pool_find(&core->accounts, node->id);
     switch (node->kind) {
     case WAIT_NODE_PARTY:
         if (party != NULL && party->job == job)
@@ -185,6 +186,10 @@ static void fill_node(struct core *core, struct msg_why_node *row, const struct 
     case WAIT_NODE_SLOT:
         if (topic != NULL && topic->job == job)
             fill_slot(row, topic);
+        break;
+    case WAIT_NODE_RATE:
+        if (account != NULL)
+            row->name = account->name;
         break;
     case WAIT_NODE_BARRIER:
     case WAIT_NODE_JOB:

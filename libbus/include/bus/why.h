@@ -27,7 +27,8 @@ enum bus_why_kind {
     BUS_WHY_REQUESTS = 5, /* a topic of requests that no group serves */
     BUS_WHY_ROOM = 6,     /* the memory of the job, which is used up */
     BUS_WHY_SLOT = 7,     /* the slot that was asked for, or one that it needs */
-    BUS_WHY_UNKNOWN = 8,
+    BUS_WHY_RATE = 8,     /* a limit of the rate, in the access file of the broker */
+    BUS_WHY_UNKNOWN = 9,
 };
 /* What a node waits for. */
 enum bus_wait {
@@ -46,7 +47,8 @@ enum bus_wait {
     BUS_WAIT_OWED = 12,      /* the other owes the slot */
     BUS_WAIT_NEEDED = 13,    /* the slot needs the other slot */
     BUS_WAIT_MEMBERS = 14,   /* another membership of the job */
-    BUS_WAIT_UNKNOWN = 15,
+    BUS_WAIT_RATE = 15,      /* room to write: the limit of the rate lets no more through now */
+    BUS_WAIT_UNKNOWN = 16,
 };
 /* The words that the command line prints.  Never NULL; static.  [any] [signal] */
 BUS_API const char *bus_why_kind_name(enum bus_why_kind kind);
@@ -54,14 +56,15 @@ BUS_API const char *bus_wait_name(enum bus_wait wait);
 
 struct bus_why_node {
     enum bus_why_kind kind;
-    const char *name;     /* of the party, group, job, durable name or topic */
+    const char *name;     /* of the party, group, job, durable name or topic; rate: whose limit it
+                             is; "": that of all who have no name */
     uint32_t incarnation; /* party; 0: it never came */
     enum bus_state state; /* party */
     uint64_t silent_ms;   /* party: time since its last sign of life */
     const char *where;    /* party: what bus_progress_at() said last */
     uint64_t open;        /* party: slots that it owes; slot: 1 until it is settled */
     uint64_t count;       /* barrier: members not there; group: members; job: parties that are
-                             missing; durable name: slots not read */
+                             missing; durable name: slots not read; rate: bytes a second */
     uint64_t seq;         /* slot */
     int is_root;
     uint32_t cycle;    /* its cycle, from 1 on; 0: it is in none */
