@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define INDENT 2           /* before a line, and between two columns */
+#define LINES_DEFAULT 24   /* the same, and no height */
 #define COLUMNS_DEFAULT 80 /* of a terminal that tells no width */
 
 /* ---- how wide a text is -----------------------------------------------------------------------*/
@@ -131,6 +132,22 @@ size_t text_stream_columns(FILE *stream)
     }
     bool is_known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return is_known ? size.ws_col : COLUMNS_DEFAULT;
+}
+
+size_t text_stream_lines(FILE *stream)
+{
+    struct winsize size = {0};
+    if (!isatty(fileno(stream))) {
+        return 0;
+    }
+    bool is_known = ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+    return is_known ? size.ws_row : LINES_DEFAULT;
+}
+
+size_t text_bytes_within(const char *text, size_t bytes, size_t columns)
+{
+    size_t within = bytes_within(text, columns);
+    return within < bytes ? within : bytes;
 }
 
 /* ---- printing ---------------------------------------------------------------------------------*/

@@ -41,6 +41,12 @@ void text_print_wrapped(FILE *out, const char *text, size_t first, size_t width)
 /* How many columns the terminal of a stream has; 0: it is no terminal. */
 size_t text_stream_columns(FILE *stream);
 
+/* How many lines the terminal of a stream has; 0: it is no terminal. */
+size_t text_stream_lines(FILE *stream);
+
+/* How many of these bytes of text, which has no control characters, fit in so many columns. */
+size_t text_bytes_within(const char *text, size_t bytes, size_t columns);
+
 /* How many columns of a terminal a text of UTF-8 takes. */
 size_t text_columns(const char *text);
 

@@ -30,7 +30,7 @@ static void print_seconds(FILE *out, uint64_t ms)
     }
 }
 
-static void print_node(FILE *out, const struct bus_why_node *node)
+void why_node_print(FILE *out, const struct bus_why_node *node)
 {
     switch (node->kind) {
     case BUS_WHY_PARTY: break;
@@ -139,11 +139,11 @@ static void print_wait(FILE *out, const struct bus_why_edge *edge)
 static void print_edge(FILE *out, const struct bus_why *why, const struct bus_why_edge *edge)
 {
     fprintf(out, "  ");
-    print_node(out, bus_why_node_at(why, edge->from));
+    why_node_print(out, bus_why_node_at(why, edge->from));
     fprintf(out, edge->wait == BUS_WAIT_OWED     ? " is owed by "
                  : edge->wait == BUS_WAIT_NEEDED ? " needs "
                                                  : " waits for ");
-    print_node(out, bus_why_node_at(why, edge->to));
+    why_node_print(out, bus_why_node_at(why, edge->to));
     print_wait(out, edge);
     fprintf(out, ", since ");
     print_seconds(out, edge->since_ms);
@@ -198,7 +198,7 @@ static void print_root(FILE *out, struct bus_why *why, size_t at)
     }
     print_waiters(out, why, at, count);
     fprintf(out, " for ");
-    print_node(out, node);
+    why_node_print(out, node);
     fprintf(out, ": since ");
     print_seconds(out, node->since_ms);
     print_state(out, node);
@@ -230,19 +230,19 @@ static void print_cycle(FILE *out, struct bus_why *why, size_t first, bool *is_m
     const struct bus_why_node *node = bus_why_node_at(why, first);
     size_t at = first;
     do {
-        print_node(out, bus_why_node_at(why, at));
+        why_node_print(out, bus_why_node_at(why, at));
         fprintf(out, " -> ");
         is_met[at] = true;
         at = next_in_cycle(why, at, is_met);
     } while (at != SIZE_MAX && !is_met[at]);
-    print_node(out, bus_why_node_at(why, at != SIZE_MAX ? at : first));
+    why_node_print(out, bus_why_node_at(why, at != SIZE_MAX ? at : first));
     const char *before = ", with ";
     for (size_t i = 0; i < bus_why_node_count(why); i++) {
         const struct bus_why_node *other = bus_why_node_at(why, i);
         if (other->cycle == node->cycle && !is_met[i]) {
             is_met[i] = true;
             fprintf(out, "%s", before);
-            print_node(out, other);
+            why_node_print(out, other);
             before = ", ";
         }
     }
@@ -348,7 +348,7 @@ static void print_ends(FILE *out, const struct bus_why *why, const bool *is_met,
             continue; /* all is said of it */
         }
         fprintf(out, "  ");
-        print_node(out, node);
+        why_node_print(out, node);
         fprintf(out, node->kind == BUS_WHY_PARTY ? " waits for nobody" : " is what is missing");
         print_state(out, node);
         fprintf(out, "\n");
@@ -426,7 +426,7 @@ void why_slot_print(FILE *out, struct bus_why *why)
     if (at == SIZE_MAX) {
         return;
     }
-    print_node(out, bus_why_node_at(why, at));
+    why_node_print(out, bus_why_node_at(why, at));
     fprintf(out, bus_why_node_at(why, at)->open > 0 ? " is not settled\n" : " is settled\n");
     print_way(out, why, at);
 }

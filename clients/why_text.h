@@ -8,6 +8,8 @@
 
 /* For whom everybody waits: cycles first, then roots, those with the most waiters first. */
 void why_text_print(FILE *out, struct bus_why *why);
+/* What a node is called: "carol", "the barrier". */
+void why_node_print(FILE *out, const struct bus_why_node *node);
 /* What one party waits for, and who waits for it. */
 void why_party_print(FILE *out, struct bus_why *why, const char *party);
 /* Who owes the slot that was asked for, and what it needs. */

@@ -255,6 +255,7 @@ static const struct {
     {{"request", "unserved", "x"}, FOR_OTHERS},
     {{"dead", "list", "g"}, FOR_BROKER},
     {{"status"}, FOR_BROKER},
+    {{"top"}, FOR_BROKER},
     {{"ping", "--wait", "600"}, FOR_BROKER},
     {{"web"}, FOR_NOBODY},
     {{"run", "-p", "carol", "--", "sleep", "600"}, FOR_OTHERS},

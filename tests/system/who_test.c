@@ -253,6 +253,7 @@ static const struct {
     {"request", {"tasks", "value"}},
     {"dead", {"list", "group"}},
     {"status", {NULL}},
+    {"top", {"--once"}},
     {"ping", {NULL}},
     {"run", {"-p", "eve", "--", "true"}},
     {"worker", {"group", "--topic", "alice/tasks", "--", "true"}},
