@@ -267,6 +267,13 @@ int cli_check_ranges(const struct cli *cli, const struct cli_range *ranges, size
     return CLI_OK;
 }
 
+static struct cli_table *asked_table; /* NULL: programs start */
+
+void cli_ask_table(struct cli_table *table)
+{
+    asked_table = table;
+}
+
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit)
 {
@@ -308,6 +315,13 @@ bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *ow
         memcpy(flags, own, own_count * sizeof *own);
     }
     memcpy(flags + own_count, common, common_count * sizeof *common);
+    if (asked_table != NULL) {
+        asked_table->flag_count = own_count + common_count;
+        asked_table->operands = cli->operands;
+        memcpy(asked_table->flags, flags, asked_table->flag_count * sizeof *flags);
+        *out_exit = CLI_OK;
+        return false;
+    }
 
     if (!cli_flags_read(flags, own_count + common_count, argc, argv, &operands_at, problem)) {
         *out_exit = cli_usage(cli, "%s", problem);

@@ -96,6 +96,16 @@ struct cli {
 bool cli_start(struct cli *cli, int argc, char **argv, const struct cli_flag *own, size_t own_count,
                int *out_exit);
 
+/* What a program takes. */
+struct cli_table {
+    struct cli_flag flags[CLI_FLAGS_MAX];
+    size_t flag_count;
+    const char *operands;
+};
+/* From now on cli_start() only fills in *table, and returns false with CLI_OK.  NULL: it starts
+ * programs again. */
+void cli_ask_table(struct cli_table *table);
+
 /* Whether a flag or the environment names the party. */
 bool cli_has_party(const struct cli *cli);
 

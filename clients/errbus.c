@@ -3,16 +3,13 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/complete.h"
 #include "clients/nearest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct subcommand {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} subcommands[] = {
+static const struct subcommand subcommands[] = {
 #define SUBCOMMAND(name, summary) {#name, name##_main, summary},
 #include "clients/subcommands.def"
 #undef SUBCOMMAND
@@ -24,7 +21,7 @@ static void print_help(FILE *file)
     fprintf(file, "usage: errbus SUBCOMMAND [flags] [operands]\n"
                   "       errbus -h | --version\n\n");
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
-        fprintf(file, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
+        fprintf(file, "  %-10s %s\n", subcommands[i].name, subcommands[i].summary);
     }
     fprintf(file,
             "\nFor one of them: errbus help SUBCOMMAND, and the man page errbus-SUBCOMMAND(1).\n");
@@ -80,6 +77,9 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("errbus %s\n", bus_version());
         return CLI_OK;
+    }
+    if (strcmp(argv[1], "__complete") == 0) { /* for the lines of errbus completion */
+        return complete_print(subcommands, SUBCOMMAND_COUNT, argc - 2, argv + 2);
     }
     const struct subcommand *found = find(argv[1]);
     if (found != NULL) {

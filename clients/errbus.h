@@ -3,6 +3,12 @@
 #ifndef CLIENTS_ERRBUS_H
 #define CLIENTS_ERRBUS_H
 
+struct subcommand {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+};
+
 #define SUBCOMMAND(name, summary) int name##_main(int argc, char **argv);
 #include "clients/subcommands.def"
 #undef SUBCOMMAND

@@ -262,6 +262,7 @@ static const struct {
     {{"worker", "g", "--", "true"}, FOR_OTHERS},
     {{"key"}, FOR_NOBODY},
     {{"access"}, FOR_NOBODY},
+    {{"completion"}, FOR_NOBODY},
 };
 
 static const int numbers[] = {SIGINT, SIGTERM};

@@ -277,6 +277,8 @@ static void expect_key_used(const char *name)
     const char *const *words = words_of(name);
     if (strcmp(name, "web") == 0)
         return; /* it serves on, and tells its readers: web_test.c */
+    if (strcmp(name, "completion") == 0)
+        return; /* it speaks with nobody */
     cr_assert_not_null(words, "errbus %s has no row here", name);
     memcpy(argv + 6, words, WORDS_MAX * sizeof *words);
     cr_assert(process_start(&process, argv, NULL));
