@@ -224,6 +224,19 @@ static size_t next_in_cycle(const struct bus_why *why, size_t at, const bool *is
     return next;
 }
 
+/* Whether calls have been blocked for a second in all waits of the cycle. */
+static bool is_blocked_all_round(const struct bus_why *why, uint32_t cycle)
+{
+    for (size_t i = 0; i < bus_why_edge_count(why); i++) {
+        const struct bus_why_edge *edge = bus_why_edge_at(why, i);
+        if (bus_why_node_at(why, edge->from)->cycle == cycle &&
+            bus_why_node_at(why, edge->to)->cycle == cycle && !edge->is_blocked) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* "alice -> bob -> alice: none can go on" */
 static void print_cycle(FILE *out, struct bus_why *why, size_t first, bool *is_met)
 {
@@ -246,7 +259,8 @@ static void print_cycle(FILE *out, struct bus_why *why, size_t first, bool *is_m
             before = ", ";
         }
     }
-    fprintf(out, ": none can go on\n");
+    fprintf(out, is_blocked_all_round(why, node->cycle) ? ": none can go on\n"
+                                                        : ": each waits for the next\n");
     size_t count = count_waiters(why, first);
     if (count > 0) {
         fprintf(out, "  ");
