@@ -135,9 +135,21 @@ static void print_wait(FILE *out, const struct bus_why_edge *edge)
     }
 }
 
+static bool is_unpromised_slot(const struct bus_why *why, const struct bus_why_edge *edge)
+{
+    return edge->wait == BUS_WAIT_UNPROMISED &&
+           bus_why_node_at(why, edge->from)->kind == BUS_WHY_SLOT;
+}
+
 /* "  alice waits for carol: carol/x#3, since 41 s" */
 static void print_edge(FILE *out, const struct bus_why *why, const struct bus_why_edge *edge)
 {
+    if (is_unpromised_slot(why, edge)) {
+        fprintf(out, "  only ");
+        why_node_print(out, bus_why_node_at(why, edge->to));
+        fprintf(out, " can promise it\n");
+        return;
+    }
     fprintf(out, "  ");
     why_node_print(out, bus_why_node_at(why, edge->from));
     fprintf(out, edge->wait == BUS_WAIT_OWED     ? " is owed by "
@@ -434,6 +446,17 @@ static size_t find_slot(const struct bus_why *why)
     return SIZE_MAX;
 }
 
+static bool is_unpromised(const struct bus_why *why, size_t slot)
+{
+    for (size_t i = 0; i < bus_why_edge_count(why); i++) {
+        const struct bus_why_edge *edge = bus_why_edge_at(why, i);
+        if (edge->from == slot && is_unpromised_slot(why, edge)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void why_slot_print(FILE *out, struct bus_why *why)
 {
     size_t at = find_slot(why);
@@ -441,7 +464,9 @@ void why_slot_print(FILE *out, struct bus_why *why)
         return;
     }
     why_node_print(out, bus_why_node_at(why, at));
-    fprintf(out, bus_why_node_at(why, at)->open > 0 ? " is not settled\n" : " is settled\n");
+    fprintf(out, is_unpromised(why, at)               ? " is not promised yet\n"
+                 : bus_why_node_at(why, at)->open > 0 ? " is not settled\n"
+                                                      : " is settled\n");
     print_way(out, why, at);
 }
 

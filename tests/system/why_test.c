@@ -112,6 +112,8 @@ Test(why, names_the_one_that_five_wait_for_and_nobody_once_it_moves)
     expect_within(said, "  bob waits for carol: carol/x#0, since ");
     expect_within(errbus_why(0, "dave", NULL, NULL), "  dave waits for alice: alice/x#0, since ");
     expect_within(errbus_why(0, "dave/x", "0", NULL), "  dave/x#0 is owed by dave, since ");
+    expect_within(errbus_why(0, "carol/x", "7", NULL),
+                  "carol/x#7 is not promised yet\n  only carol can promise it\n");
     expect_within(errbus_why(0, "default", NULL, NULL), "for carol: since ");
     expect_within(errbus_why(0, "--json", NULL, NULL),
                   "{\"row\":\"node\",\"node\":\"carol\",\"kind\":\"party\",\"name\":\"carol\","

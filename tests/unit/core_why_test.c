@@ -182,6 +182,19 @@ Test(core_why, names_who_holds_credit_back)
            "9 < why 0 \n");
 }
 
+Test(core_why, tells_a_slot_that_is_not_promised_from_one_that_is_owed)
+{
+    join_with_observer(1);
+    uint32_t a = open_topic(1, "alice/a");
+    reserve(1, a, 0);
+    forget();
+    ask_slot("alice/a", 1);
+    EXPECT("9 < slot alice/a#1: unpromised\n"
+           "9 < alice: running owes 1\n"
+           "9 < slot alice/a#1 -> alice: unpromised x1 alice/a#1 since 0 ms, blocked\n"
+           "9 < why 0 \n");
+}
+
 Test(core_why, names_the_memory_of_the_job_if_it_is_full)
 {
     options.job_bytes_max = 1 << 20;

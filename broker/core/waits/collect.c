@@ -381,7 +381,7 @@ static void collect_owner(struct core *core, struct wait_walk *walk, struct topi
 {
     uint64_t seq = walk->nodes[from].seq;
     struct wait_edge wait = {.from = from,
-                             .kind = WAIT_OWED,
+                             .kind = open != NULL ? WAIT_OWED : WAIT_UNPROMISED,
                              .topic = topic->id,
                              .seq = seq,
                              .count = 1,

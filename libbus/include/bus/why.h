@@ -44,7 +44,7 @@ enum bus_wait {
     BUS_WAIT_ROOM = 9,       /* room to write, in the memory of the job */
     BUS_WAIT_GATHER = 10,    /* parties that have not come */
     BUS_WAIT_READ = 11,      /* the next value of a subscription, which the other promised */
-    BUS_WAIT_OWED = 12,      /* the other owes the slot */
+    BUS_WAIT_OWED = 12,      /* the other owes the slot; if it never promised it: unpromised */
     BUS_WAIT_NEEDED = 13,    /* the slot needs the other slot */
     BUS_WAIT_MEMBERS = 14,   /* another membership of the job */
     BUS_WAIT_RATE = 15,      /* room to write: the limit of the rate lets no more through now */
