@@ -2,7 +2,8 @@
 /* session_acks.c -- tells the broker what was taken (credit) and acknowledged (durability).
  *
  * TAKEN carries credit.  The session sends it after a quarter of the least window, and with each
- * beat, so that many frames cost one message.  Over a link it sends it sooner, if its reader waits.
+ * beat, so that many frames cost one message.  If its reader waits it sends it sooner: over a link,
+ * and where it sent none for a while.
  *
  * The ACK of a subscription that is not durable only shows its lag in the status.  Such an ACK has
  * no number.  It goes out with every fourth TAKEN, and with each beat.
