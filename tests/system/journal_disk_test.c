@@ -332,7 +332,7 @@ static uint64_t publish_until_full(struct bus *bus)
 static void expect_ping(const char *flag, int status, const char *words)
 {
     struct process process = {0};
-    const char *const argv[] = {"errbus", "ping", "-s", revival.control, flag, NULL};
+    const char *const argv[] = {"errbus", "ping", "-s", revival.control, "-W", "20", flag, NULL};
     cr_assert(process_start(&process, argv, NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), status, "%s", process_complained(&process));
     cr_expect(strstr(process_said(&process), words) != NULL ||
