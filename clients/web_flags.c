@@ -7,8 +7,8 @@ bool web_flags_read(struct cli *cli, struct web_flags *out, int argc, char **arg
     *cli = (struct cli){.program = "errbus web",
                         .is_observer = true,
                         .operands = "",
-                        .summary = "Serves metrics and health of a broker over HTTP: /metrics, "
-                                   "/healthz and /readyz."};
+                        .summary = "Serves a live page of a broker over HTTP, and its metrics and "
+                                   "health: /metrics, /healthz and /readyz."};
     *out = (struct web_flags){.listen = WEB_LISTEN_DEFAULT};
     const struct cli_flag flags[] = {
         {'l', "listen", CLI_TEXT, &out->listen, "HOST:PORT",

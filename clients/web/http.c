@@ -2,6 +2,8 @@
 /* http.c -- see http.h. */
 #include "clients/web/http.h"
 
+#include "clients/web/reply.h"
+
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -14,11 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LOGIN_COOKIE "errbus-token"
+
 /* One request, from its headers to its end. */
 struct request {
     struct MHD_Connection *connection;
     struct request *next; /* suspended */
     bool has_waited;      /* it is answered with what there is */
+    struct visit *visit;  /* of the page and what stands behind it; or NULL */
 };
 
 struct http {
@@ -41,62 +46,23 @@ static int64_t now_ms(void)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
-                               const char *text, size_t bytes)
-{
-    static const struct {
-        const char *name;
-        const char *value;
-    } headers[] = {
-        {"Cache-Control", "no-store"},
-        {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
-        {"Referrer-Policy", "no-referrer"},
-        {"X-Content-Type-Options", "nosniff"},
-    };
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-    if (response == NULL) {
-        return MHD_NO;
-    }
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type); /* or no memory */
-    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
-        (void)MHD_add_response_header(response, headers[i].name, headers[i].value);
-    }
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    }
-    if (status == MHD_HTTP_UNAUTHORIZED) {
-        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    }
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-static enum MHD_Result respond_line(struct MHD_Connection *connection, unsigned status,
-                                    const char *line)
-{
-    return respond(connection, status, "text/plain; charset=utf-8", line, strlen(line));
-}
-
 /* Lock held. */
 static enum MHD_Result respond_from_cache(struct http *http, struct MHD_Connection *connection,
                                           bool is_metrics)
 {
     const struct http_answer *answer = &http->answer;
     if (http->answer_ms == INT64_MIN) {
-        return respond_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "stopping\n");
+        return reply_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "stopping\n");
     }
     if (!is_metrics) {
-        return respond_line(connection,
-                            answer->is_ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                            answer->ready);
+        return reply_line(connection, answer->is_ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                          answer->ready);
     }
     const char *accept =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     enum exposition format = exposition_choose(accept);
-    return respond(connection, MHD_HTTP_OK, exposition_type(format), answer->metrics[format],
-                   answer->metrics_bytes[format]);
+    return reply(connection, MHD_HTTP_OK, exposition_type(format), answer->metrics[format],
+                 answer->metrics_bytes[format]);
 }
 
 /* The broker's answer of this second; or the request waits for the next one. */
@@ -144,27 +110,57 @@ static bool is_meant(const struct http_options *options, struct MHD_Connection *
                                          header_of(connection, MHD_HTTP_HEADER_HOST));
 }
 
+/* By the header, or by the cookie that /api/login gave. */
+static bool is_authorized(const struct http_options *options, struct MHD_Connection *connection)
+{
+    return options->token == NULL ||
+           listen_is_authorized(options->token,
+                                header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION)) ||
+           listen_is_token(options->token,
+                           MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, LOGIN_COOKIE));
+}
+
+/* A page cannot send a header with each request that a browser makes for it.  So it gives the token
+ * once, and gets it back as a cookie that no script can read and no other site can send. */
+static enum MHD_Result answer_login(const struct http_options *options,
+                                    struct MHD_Connection *connection)
+{
+    char cookie[HTTP_TOKEN_BYTES_MAX + 64];
+    static const char line[] = "ok\n";
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        sizeof line - 1, (void *)(uintptr_t)line, MHD_RESPMEM_PERSISTENT);
+    if (response != NULL && options->token != NULL) {
+        snprintf(cookie, sizeof cookie, LOGIN_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict",
+                 options->token);
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
+    }
+    return reply_with(connection, MHD_HTTP_OK, response);
+}
+
 static enum MHD_Result answer_request(struct http *http, struct request *request, const char *path)
 {
     struct MHD_Connection *connection = request->connection;
     const struct http_options *options = &http->options;
     if (!is_meant(options, connection)) {
-        return respond_line(connection, MHD_HTTP_FORBIDDEN,
-                            "this is not the host that was asked for; see --host\n");
+        return reply_line(connection, MHD_HTTP_FORBIDDEN,
+                          "this is not the host that was asked for; see --host\n");
     }
     if (strcmp(path, "/healthz") == 0) {
-        return respond_line(connection, MHD_HTTP_OK, "ok\n");
+        return reply_line(connection, MHD_HTTP_OK, "ok\n");
     }
-    if (options->token != NULL &&
-        !listen_is_authorized(options->token,
-                              header_of(connection, MHD_HTTP_HEADER_AUTHORIZATION))) {
-        return respond_line(connection, MHD_HTTP_UNAUTHORIZED, "a token is needed\n");
+    if (site_is_file(path)) { /* files say nothing: what they ask for needs the token */
+        return site_answer(options->site, connection, path, &request->visit);
+    }
+    if (!is_authorized(options, connection)) {
+        return reply_line(connection, MHD_HTTP_UNAUTHORIZED, "a token is needed\n");
+    }
+    if (strcmp(path, "/api/login") == 0) {
+        return answer_login(options, connection);
     }
     if (strcmp(path, "/metrics") == 0 || strcmp(path, "/readyz") == 0) {
         return answer_or_wait(http, request, strcmp(path, "/metrics") == 0);
     }
-    return respond_line(connection, MHD_HTTP_NOT_FOUND,
-                        "there are /metrics, /healthz and /readyz\n");
+    return site_answer(options->site, connection, path, &request->visit);
 }
 
 static bool is_served(const char *method)
@@ -191,7 +187,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         request->connection = connection;
         return is_served(method)
                    ? MHD_YES
-                   : respond_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+                   : reply_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     }
     if (*body_bytes > 0) {
         *body_bytes = 0;
@@ -203,10 +199,14 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 static void on_completed(void *arg, struct MHD_Connection *connection, void **slot,
                          enum MHD_RequestTerminationCode code)
 {
+    struct request *request = *slot;
     (void)arg; /* a suspended request is not completed */
     (void)connection;
     (void)code;
-    free(*slot);
+    if (request != NULL) {
+        site_leave(&request->visit);
+    }
+    free(request);
     *slot = NULL;
 }
 
@@ -300,6 +300,7 @@ void http_close(struct http **http)
     }
     pthread_mutex_unlock(&old->lock);
     if (old->daemon != NULL) {
+        site_stop(old->options.site);
         MHD_stop_daemon(old->daemon);
     }
     if (old->wanted_fd >= 0) {

@@ -10,6 +10,7 @@
 
 #include "clients/web/exposition.h"
 #include "clients/web/listen.h"
+#include "clients/web/site.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@ enum {
     HTTP_CONNECTIONS_MAX = 64,
     HTTP_HEADERS_BYTES_MAX = 8192, /* the request line and all headers */
     HTTP_IDLE_S = 10,
+    HTTP_TOKEN_BYTES_MAX = 256,
 };
 
 struct http;
@@ -28,6 +30,7 @@ struct http_options {
     struct listen_address address;
     const char *host;  /* as in listen_is_meant(); borrowed */
     const char *token; /* that requests must have; NULL: none; borrowed */
+    struct site *site; /* for all other paths; borrowed */
 };
 
 /* What a broker answered, or that it did not; texts are the caller's to give away. */

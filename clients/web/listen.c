@@ -96,19 +96,31 @@ bool listen_is_meant(const struct listen_address *address, const char *also, con
     return false;
 }
 
-bool listen_is_authorized(const char *token, const char *authorization)
+bool listen_is_plain_token(const char *token)
 {
-    static const char scheme[] = "Bearer ";
-    size_t bytes = strlen(token);
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
+    return token[0] != '\0' && token[strspn(token, plain)] == '\0';
+}
+
+bool listen_is_token(const char *token, const char *given)
+{
     unsigned different = 0;
-    if (authorization == NULL || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0) {
+    if (given == NULL) {
         return false;
     }
-    const char *given = authorization + sizeof scheme - 1;
+    size_t bytes = strlen(token);
     size_t given_bytes = strlen(given);
     different |= given_bytes != bytes;
     for (size_t i = 0; i < bytes; i++) {
         different |= (unsigned char)token[i] ^ (unsigned char)(i < given_bytes ? given[i] : 0);
     }
     return different == 0;
+}
+
+bool listen_is_authorized(const char *token, const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    return authorization != NULL && strncasecmp(authorization, scheme, sizeof scheme - 1) == 0 &&
+           listen_is_token(token, authorization + sizeof scheme - 1);
 }

@@ -22,7 +22,12 @@ const char *listen_read(const char *text, struct listen_address *out);
  * site. */
 bool listen_is_meant(const struct listen_address *address, const char *also, const char *host);
 
-/* Whether the header Authorization has this token.  Takes as long, whatever is wrong with it. */
+/* Whether a token has only characters that the header Authorization and a cookie take as they are:
+ * RFC 6750, section 2.1. */
+bool listen_is_plain_token(const char *token);
+/* Whether `given`, which may be NULL, is this token.  Takes as long, whatever is wrong with it. */
+bool listen_is_token(const char *token, const char *given);
+/* Whether the header Authorization has this token. */
 bool listen_is_authorized(const char *token, const char *authorization);
 
 #endif

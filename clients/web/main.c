@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* main.c -- errbus web: metrics and health of a broker over HTTP. */
+/* main.c -- errbus web: metrics, health and a live page of a broker over HTTP. */
 #include "clients/cli.h"
 #include "clients/web/exposition.h"
 #include "clients/web/http.h"
 #include "clients/web/listen.h"
 #include "clients/web/ready.h"
+#include "clients/web/site.h"
 #include "clients/web_flags.h"
 
 #include <bus/metrics.h>
@@ -16,7 +17,7 @@
 #include <unistd.h>
 
 #define ANSWER_MS INT64_C(2000) /* a broker that takes longer counts as down */
-enum { TOKEN_BYTES_MIN = 16, TOKEN_BYTES_MAX = 256 };
+enum { TOKEN_BYTES_MIN = 16, TOKEN_BYTES_MAX = HTTP_TOKEN_BYTES_MAX };
 
 struct web {
     struct cli cli;
@@ -24,6 +25,7 @@ struct web {
     char token[TOKEN_BYTES_MAX + 2];
     struct bus_admin *admin; /* NULL: the broker was not reached last time */
     struct http *http;
+    struct site *site;
 };
 
 /* ---- what is served -------------------------------------------------------------------------- */
@@ -146,6 +148,12 @@ static int read_token(struct web *web)
         return cli_usage(&web->cli, "a token has %d to %d bytes; the one in %.200s has %zu",
                          TOKEN_BYTES_MIN, TOKEN_BYTES_MAX, web->flags.token_path, bytes);
     }
+    if (!listen_is_plain_token(web->token)) {
+        return cli_usage(
+            &web->cli,
+            "a token has letters, digits and -._~+/= alone; the one in %.200s has others",
+            web->flags.token_path);
+    }
     return CLI_OK;
 }
 
@@ -170,8 +178,16 @@ static int open_http(struct web *web)
         }
         options.token = web->token;
     }
+    web->site = site_open(web->cli.server);
+    if (web->site == NULL) {
+        fprintf(stderr, "%s: out of memory\n", web->cli.program);
+        return CLI_FAILED;
+    }
+    options.site = web->site;
     web->http = http_open(&options, complaint, sizeof complaint);
     if (web->http == NULL) {
+        site_stop(web->site);
+        site_close(&web->site);
         fprintf(stderr, "%s: cannot listen at %.200s: %s\n", web->cli.program, web->flags.listen,
                 complaint);
         return CLI_FAILED;
@@ -248,6 +264,7 @@ int main(int argc, char **argv)
     cli_watch(NULL, NULL);
     result = serve(&web);
     http_close(&web.http);
+    site_close(&web.site);
     bus_admin_close(&web.admin);
     return cli_end(result);
 }

@@ -62,3 +62,22 @@ Test(listen, takes_one_token)
     cr_expect(!listen_is_authorized("0123456789abcdef", "0123456789abcdef"));
     cr_expect(!listen_is_authorized("0123456789abcdef", NULL));
 }
+
+Test(listen, takes_tokens_that_a_header_and_a_cookie_take)
+{
+    static const char *const bad[] = {"", "a b", "a;b", "a,b", "a\"b", "a\tb", "\xc3\xbc", "a\\b"};
+    cr_expect(listen_is_plain_token("azAZ09-._~+/="));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_expect_not(listen_is_plain_token(bad[i]), "'%s'", bad[i]);
+    }
+}
+
+Test(listen, compares_whole_tokens)
+{
+    static const char *const bad[] = {"", "secre", "secrets", "Secret", "xsecret"};
+    cr_expect(listen_is_token("secret", "secret"));
+    cr_expect_not(listen_is_token("secret", NULL));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_expect_not(listen_is_token("secret", bad[i]), "'%s'", bad[i]);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MPL-2.0
+// error.js -- one error, whole: all its fields, what led to it, and its attachments.
+import { $, make } from "./dom.js";
+
+const PREVIEW_BYTES_MAX = 65536;
+
+// Members that are shown in another way than as name and value.
+const OWN_WAY = new Set(["cause", "causes", "root", "attachments", "stacktrace", "event", "message"]);
+
+function pathOf(job, id, name) {
+  return `/api/attachment?job=${encodeURIComponent(job)}&id=${encodeURIComponent(id)}` +
+    `&name=${encodeURIComponent(name)}`;
+}
+
+// Reads the begin of an attachment, as text.
+async function preview(path, place) {
+  place.hidden = false;
+  place.textContent = "reading";
+  try {
+    const response = await fetch(path, { cache: "no-store" });
+    if (!response.ok) {
+      place.textContent = await response.text();
+      return;
+    }
+    const reader = response.body.getReader();
+    const decoder = new TextDecoder();
+    let text = "";
+    for (let bytes = 0; bytes < PREVIEW_BYTES_MAX;) {
+      const { done, value } = await reader.read();
+      if (done) {
+        place.textContent = text + decoder.decode();
+        return;
+      }
+      bytes += value.length;
+      text += decoder.decode(value, { stream: true });
+    }
+    await reader.cancel();
+    place.textContent = `${text}\n(the begin of it)`;
+  } catch (error) {
+    place.textContent = `it cannot be read: ${error.message}`;
+  }
+}
+
+function attachment(job, id, one) {
+  const path = pathOf(job, id, one.name);
+  const place = make("pre", { hidden: "" });
+  const size = one.arrived !== undefined ? `${one.arrived} of ${one.bytes ?? "?"} bytes` : "";
+  return make("li", {},
+    make("a", { href: path, download: one.name }, one.name), ` ${size} ${one.state || ""} `,
+    make("button", { type: "button", onclick: () => preview(path, place) }, "Show"), place);
+}
+
+function fields(error) {
+  const list = make("dl", {});
+  const add = (name, value) => list.append(make("dt", {}, name), make("dd", {}, value));
+  if (error.message) {
+    add("message", error.message);
+  }
+  for (const [name, value] of Object.entries(error)) {
+    if (!OWN_WAY.has(name) && value !== null && value !== "") {
+      add(name.replaceAll("_", " "), Array.isArray(value) ? value.join(", ") : String(value));
+    }
+  }
+  return list;
+}
+
+function part(job, error, title, linkOf) {
+  const place = make("section", {}, make("h3", {}, title), fields(error));
+  if (error.stacktrace) {
+    place.append(make("h3", {}, "Stack trace"), make("pre", { tabindex: "0" }, error.stacktrace));
+  }
+  if (error.attachments && error.attachments.length > 0) {
+    place.append(make("h3", {}, "Attachments"),
+      make("ul", {}, ...error.attachments.map((one) => attachment(job, error.id, one))));
+  }
+  if (linkOf) {
+    place.append(make("p", {}, make("a", { href: linkOf(error.id) }, "This error alone")));
+  }
+  return place;
+}
+
+// The error and what led to it, the nearest first.
+function chain(error) {
+  const all = [];
+  for (let at = error.cause, depth = 0; at && depth < 64; at = at.cause, depth++) {
+    all.push(at);
+  }
+  return all;
+}
+
+// Shows the error of this id; linkOf gives the address of another one.
+export async function showError(job, id, linkOf) {
+  const dialog = $("error");
+  const body = $("error-body");
+  dialog.dataset.id = id;
+  $("error-title").textContent = `Error ${id}`;
+  body.replaceChildren(make("p", {}, "asking"));
+  if (!dialog.open) {
+    dialog.showModal();
+  }
+  let parts;
+  try {
+    const response = await fetch(`/api/error?job=${encodeURIComponent(job)}&id=${encodeURIComponent(id)}`,
+      { cache: "no-store" });
+    const text = await response.text();
+    if (response.ok) {
+      const error = JSON.parse(text);
+      const root = error.root ? error.root.id : null;
+      parts = [part(job, error, "What happened", null),
+        ...chain(error).map((cause) => part(job, cause, cause.id === root ? "Because (root)" : "Because", linkOf))];
+    } else {
+      parts = [make("p", { class: "bad" }, text)];
+    }
+  } catch (error) {
+    parts = [make("p", { class: "bad" }, `errbus web does not answer: ${error.message}`)];
+  }
+  if (dialog.dataset.id === id) {
+    body.replaceChildren(...parts);
+  }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MPL-2.0
+// feed.js -- what all open pages of this origin share: one stream of events for each job, and one
+// question of each kind a second.
+//
+// A browser has six connections to an origin of HTTP/1.1.  With a stream of its own, the seventh
+// page would wait for ever.  So one shared worker has the streams, and the pages listen to it.
+// Where a browser has no shared workers, the page runs a feed of its own.
+//
+// A page says which job it shows and whether anybody can see it.  While nobody can, there is no
+// stream and no question.  The stream then continues behind the last event.
+
+const QUESTIONS_MS = 1000;
+const FLUSH_MS = 150;      // events reach the pages in batches
+const ALIVE_MS = 10000;    // a page that can be seen says so more often than this
+const EVENTS_MAX = 5000;   // kept of each job
+
+function linesOf(text) {
+  return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
+}
+
+class Job {
+  constructor(name) {
+    this.name = name;
+    this.source = null;
+    this.retryAt = 0;
+    this.clear();
+  }
+
+  clear() {
+    this.events = []; // and gaps, {gap: true, first_id, last_id, id}
+    this.lastId = 0;
+    this.generation = (this.generation || 0) + 1;
+    this.dropped = 0; // events that went for newer ones
+  }
+
+  add(event) {
+    this.events.push(event);
+    this.lastId = event.id;
+    if (this.events.length > EVENTS_MAX + EVENTS_MAX / 10) {
+      const many = this.events.length - EVENTS_MAX;
+      this.events.splice(0, many);
+      this.dropped += many;
+    }
+  }
+
+  open() {
+    if (this.source !== null || Date.now() < this.retryAt) {
+      return;
+    }
+    const from = this.lastId > 0 ? `&from=${this.lastId + 1}` : "";
+    const source = new EventSource(`/api/stream?job=${encodeURIComponent(this.name)}${from}`);
+    source.onmessage = (message) => this.add(JSON.parse(message.data));
+    source.addEventListener("gap", (message) => {
+      const gap = JSON.parse(message.data);
+      this.add({ gap: true, id: gap.last_id, first_id: gap.first_id, last_id: gap.last_id });
+    });
+    source.addEventListener("reset", () => this.clear());
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) { // it does not come back by itself
+        this.close();
+        this.retryAt = Date.now() + QUESTIONS_MS;
+      }
+    };
+    this.source = source;
+  }
+
+  close() {
+    if (this.source !== null) {
+      this.source.close();
+      this.source = null;
+    }
+  }
+}
+
+export class Feed {
+  constructor() {
+    this.clients = new Set();
+    this.jobs = new Map();
+    this.asking = new Set(); // paths of questions under way
+    setInterval(() => this.ask(), QUESTIONS_MS);
+    setInterval(() => this.flush(), FLUSH_MS);
+  }
+
+  // post takes messages for the page; the result is for those from the page.
+  connect(post) {
+    const client = { post, job: null, visible: false, aliveAt: Date.now(), sent: 0, generation: 0 };
+    this.clients.add(client);
+    return (message) => {
+      client.aliveAt = Date.now();
+      if (message.type === "bye") {
+        this.clients.delete(client);
+      } else if (message.type === "show") {
+        this.clients.add(client); // a page that comes back out of the browser's memory said bye
+        const isNew = message.job !== client.job || (message.visible && !client.visible);
+        if (message.job !== client.job) {
+          client.generation = 0; // all events of the other job
+        }
+        client.job = message.job;
+        client.visible = message.visible;
+        if (isNew) {
+          this.ask();
+        }
+      }
+      this.look();
+    };
+  }
+
+  visible() {
+    const now = Date.now();
+    return [...this.clients].filter((client) => client.visible && now - client.aliveAt < ALIVE_MS);
+  }
+
+  // Opens the streams that somebody looks at, and closes the others.
+  look() {
+    const names = new Set(this.visible().map((client) => client.job).filter((job) => job !== null));
+    for (const name of names) {
+      if (!this.jobs.has(name)) {
+        this.jobs.set(name, new Job(name));
+      }
+    }
+    for (const [name, job] of this.jobs) {
+      if (names.has(name)) {
+        job.open();
+      } else {
+        job.close();
+      }
+    }
+    return names;
+  }
+
+  ask() {
+    if (this.visible().length === 0) {
+      this.look();
+      return;
+    }
+    this.question("broker", "/api/status", null);
+    for (const name of this.look()) {
+      const job = `job=${encodeURIComponent(name)}`;
+      this.question("job", `/api/status?${job}`, name);
+      this.question("why", `/api/why?${job}`, name);
+      this.question("verdict", `/api/verdict?${job}`, name);
+    }
+  }
+
+  async question(kind, path, job) {
+    if (this.asking.has(path)) {
+      return;
+    }
+    this.asking.add(path);
+    let answer = { type: "answer", kind, job, status: 0, rows: [], why: "errbus web does not answer" };
+    try {
+      const response = await fetch(path, { cache: "no-store" });
+      const text = await response.text();
+      answer.status = response.status;
+      if (response.ok) {
+        answer.rows = linesOf(text);
+        answer.why = "";
+      } else {
+        answer.why = text.trim();
+      }
+    } catch (error) {
+      answer.why = `errbus web does not answer: ${error.message}`;
+    } finally {
+      this.asking.delete(path);
+    }
+    for (const client of this.visible()) {
+      if (job === null || client.job === job) {
+        client.post(answer);
+      }
+    }
+  }
+
+  // Gives each page that can be seen the events that it does not have.
+  flush() {
+    for (const client of this.visible()) {
+      const job = this.jobs.get(client.job);
+      if (job === undefined) {
+        continue;
+      }
+      const isReset = client.generation !== job.generation;
+      const last = isReset ? 0 : client.sent;
+      let first = job.events.length;
+      while (first > 0 && job.events[first - 1].id > last) {
+        first--;
+      }
+      if (isReset || first < job.events.length) {
+        client.generation = job.generation;
+        client.sent = job.lastId;
+        client.post({ type: "events", job: job.name, isReset, events: job.events.slice(first) });
+      }
+    }
+  }
+}
