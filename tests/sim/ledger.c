@@ -221,6 +221,12 @@ const char *ledger_kill(struct ledger *ledger, enum tape_end end)
     return NULL;
 }
 
+void ledger_restore(struct ledger *ledger, uint32_t count)
+{
+    must(ledger->tape == NULL && count <= ledger->record_count);
+    lose(ledger, count);
+}
+
 const char *ledger_check(struct ledger *ledger, const struct core *core)
 {
     core_dump_take(&ledger->is, core);

@@ -31,6 +31,9 @@ const char *ledger_contend(struct ledger *ledger, uint64_t seed);
 /* The broker is killed, or its machine switched off: what was not on the disk may be lost, whole
  * steps from the end on; only before ledger_rebuild().  NULL, or what else is missing. */
 const char *ledger_kill(struct ledger *ledger, enum tape_end end);
+/* The journal is the copy that was made when it had so many records; without a disk, and with no
+ * ledger_clear() since. */
+void ledger_restore(struct ledger *ledger, uint32_t count);
 /* NULL, or the first difference between a core and what its facts give. */
 const char *ledger_check(struct ledger *ledger, const struct core *core);
 /* All facts into a port that is new, and into a second core anew.  NULL, or what is wrong. */

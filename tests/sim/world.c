@@ -95,7 +95,8 @@ struct tap {
     uint64_t token; /* of its session; 0: it is not welcome yet */
     uint64_t connection;
     uint64_t seen_id;
-    uint64_t taken_id; /* as the broker was told */
+    uint64_t taken_id;  /* as the broker was told */
+    uint64_t copied_id; /* seen_id when the journal was copied */
 };
 
 /* What the broker says when its journal has so many records, in the log or on the disk. */
@@ -142,7 +143,8 @@ struct world {
     struct held_parts for_disk;
     int64_t logged_ns;     /* when the newest facts are in the log, */
     int64_t synced_ns;     /* ... and on the disk */
-    uint32_t synced_count; /* records that are on the disk */
+    uint32_t synced_count; /* records that are on the disk, */
+    uint32_t copied_count; /* ... and in the copy */
     int64_t core_port_armed_ns;
     int64_t stopped_until_ns; /* the broker */
     int64_t wall_ahead_ns;    /* its wall clock was set by so much */
@@ -1530,6 +1532,25 @@ void world_crash_broker(struct world *world, int64_t down_ns)
     lose_held(&world->for_log);
     lose_held(&world->for_disk);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
+}
+
+void world_back_up(struct world *world)
+{
+    world_line(world, "the journal is copied");
+    world->copied_count = ledger_count(world->ledger);
+    for (uint32_t i = 0; i < world->tap_count; i++)
+        world->taps[i].copied_id = world->taps[i].seen_id;
+}
+
+/* The events behind the copy have the numbers of others by then. */
+void world_restore_broker(struct world *world, int64_t down_ns)
+{
+    world_crash_broker(world, down_ns);
+    world_line(world, "the copy of the journal is restored");
+    ledger_restore(world->ledger, world->copied_count);
+    world->synced_count = world->copied_count;
+    for (uint32_t i = 0; i < world->tap_count; i++)
+        world->taps[i].seen_id = world->taps[i].copied_id;
 }
 
 void world_stop_broker(struct world *world, int64_t for_ns)

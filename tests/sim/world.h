@@ -169,6 +169,10 @@ uint64_t world_broker_bytes(const struct world *world);       /* memory that it 
 uint64_t world_broker_allocations(const struct world *world); /* see fail_at */
 /* With core_options.has_facts: it is killed; after a while another one begins with its journal. */
 void world_crash_broker(struct world *world, int64_t down_ns);
+/* A copy of its journal is made.  Without log_most_ns, and the journal is not compacted. */
+void world_back_up(struct world *world);
+/* As world_crash_broker(), but the next broker begins with the copy. */
+void world_restore_broker(struct world *world, int64_t down_ns);
 bool world_is_broker_down(const struct world *world);
 /* It does nothing for so long, and is not told how long that was. */
 void world_stop_broker(struct world *world, int64_t for_ns);
