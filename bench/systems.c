@@ -20,6 +20,7 @@ static const struct system all[] = {
     [SYSTEM_ERRBUS] = {"errbus", "errbus_peer", "", NULL, "", LARGE_TOO, 2e7, 2e9},
     [SYSTEM_ERRBUS_IPC] = {"errbus ipc", "errbus_peer", "", NULL, "", OVER_IPC, 2e7, 2e9},
     [SYSTEM_ERRBUS_DISK] = {"errbus disk", "errbus_peer", "disk", NULL, "", 0, 1e7, 5e8},
+    {"errbus shared", "errbus_peer", "shared", NULL, "", BY_NAME, 1e7, 5e8},
     {"errbus process", "errbus_peer", "process", NULL, "", 0, 2e7, 2e9},
     {"errbus spin", "errbus_peer", "spin", NULL, "", 0, 2e7, 2e9},
     {"errbus short", "errbus_peer", "short", NULL, "", 0, 2e7, 2e9},
@@ -98,8 +99,9 @@ void systems_find(struct systems *systems, const struct bench *bench, enum syste
     systems->count = 0;
     for (size_t i = 0; i < ALL_COUNT; i++) {
         const char *why = missing(&all[i]);
-        bool is_asked =
-            bench->systems != NULL || bench->is_curve || (all[i].flags & ENCRYPTED) == 0;
+        bool is_usual =
+            (all[i].flags & BY_NAME) == 0 && (bench->is_curve || (all[i].flags & ENCRYPTED) == 0);
+        bool is_asked = bench->systems != NULL || is_usual;
         if (!is_asked || !is_named(bench->systems, all[i].name) ||
             (purpose == FOR_LATENCY && (all[i].flags & RATE_ALONE) != 0)) {
             continue;

@@ -19,7 +19,8 @@ enum system_flag {
     RATE_ALONE = 4, /* its latency says nothing that another's does not */
     TO_DISK = 8,    /* what it carries is in files when that is acknowledged */
     LARGE_TOO = 16, /* is asked for 64 MiB in a run that is not long */
-    ENCRYPTED = 32  /* only measured where --curve, or its name, asks for it */
+    ENCRYPTED = 32, /* only measured where --curve, or its name, asks for it */
+    BY_NAME = 64    /* only measured where its name asks for it */
 };
 
 /* One way to carry values: a system, over tcp or ipc. */

@@ -2,7 +2,7 @@
 /* errbus_peer.c -- Errbus itself in the roles of its peers.  Its modes:
  *
  *   many            bus_publish_many() and bus_sub_recv_many(); otherwise one call for each value.
- *   process, disk   the broker has a journal, with that durability.
+ *   process, disk, shared   the broker has a journal, with that durability.
  *   curve           all that is sent is encrypted; curve_many: the same as many.
  *   short           the broker makes a writer wait once readers have not taken 2 MiB of a topic. */
 #include "bench/curve.h"
@@ -48,7 +48,8 @@ static void serve(const struct peer_work *work)
         more[count++] = "--data";
         more[count++] = data;
     }
-    if (strcmp(work->mode, "process") == 0 || strcmp(work->mode, "disk") == 0) {
+    if (strcmp(work->mode, "process") == 0 || strcmp(work->mode, "disk") == 0 ||
+        strcmp(work->mode, "shared") == 0) {
         more[count++] = "--journal";
         more[count++] = journal;
         more[count++] = "--durability";
