@@ -13,7 +13,8 @@ SOON = 120  # seconds: a bound against hanging, on a machine with other work
 
 
 def pytest_addoption(parser):
-    parser.addoption("--keep", metavar="DIR", help="write screenshots to this folder")
+    parser.addoption("--keep", metavar="DIR", default=os.environ.get("ERRBUS_KEEP"),
+                     help="write screenshots to this folder (the environment's ERRBUS_KEEP)")
 
 
 def until(look, within=SOON):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MPL-2.0
 """The page of errbus web, in Chromium.
 
-  pytest tests/web/page_test.py --keep clients/web   also writes the screenshots of its README
+  ERRBUS_KEEP=$PWD/clients/web ctest --preset dev -R web/page
+                                              also writes the screenshots of its README
 """
 import http.client
 import json
