@@ -5,7 +5,9 @@
  *   - an idle broker, and one that another topic saturates;
  *   - without a tap: the promised value instead of the error, for comparison;
  *   - behind values of the same topic, at full rate, with the rate that is left and the rate
- *     without errors.
+ *     without errors;
+ *   - with keys: beside a flood of false handshakes at this broker, and at another one.  The second
+ *     says what the flood costs by the processor time that it takes from the machine.
  *
  * The error carries the time of its failure as its code.  All processes read one monotonic
  * clock. */
@@ -13,12 +15,15 @@
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
 
+#include <arpa/inet.h>
 #include <bus/tap.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define COUNT 1500
 #define EVERY_NS INT64_C(2000000)
@@ -235,6 +240,65 @@ static int stay_behind(char **words)
     return tell(&samples);
 }
 
+/* ---- false handshakes ------------------------------------------------------------------------ */
+
+enum { KNOCKS_KEPT = 200, GREETING_BYTES = 64, HELLO_BYTES = 202, CURVE_HELLO_BODY = 200 };
+#define KNOCK_EVERY_NS INT64_C(500000) /* 2,000 connections a second */
+
+/* The greeting of a client with CURVE, and a HELLO whose box no key made (rfc.zeromq.org/spec/26):
+ * it costs nothing to make, and the broker has to compute a shared key to find that out. */
+static void fill_knock(uint8_t bytes[GREETING_BYTES + HELLO_BYTES])
+{
+    static const uint8_t signature[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1};
+    static const uint8_t command[] = {4, CURVE_HELLO_BODY, 5, 'H', 'E', 'L', 'L', 'O', 1, 0};
+    memset(bytes, 0, GREETING_BYTES + HELLO_BYTES);
+    memcpy(bytes, signature, sizeof signature);
+    memcpy(bytes + sizeof signature, "CURVE", 5);
+    memcpy(bytes + GREETING_BYTES, command, sizeof command);
+    memset(bytes + GREETING_BYTES + HELLO_BYTES - 80, 0x5a, 80);
+}
+
+/* From another address of this machine; -1: there is no room now. */
+static int knock_once(const struct sockaddr_in *to)
+{
+    uint8_t bytes[GREETING_BYTES + HELLO_BYTES];
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    fill_knock(bytes);
+    if (inet_pton(AF_INET, "127.0.0.2", &from.sin_addr) != 1 ||
+        bind(fd, (const struct sockaddr *)&from, sizeof from) != 0) {
+        close(fd);
+        return -1;
+    }
+    /* On one machine it is connected at once.  What is refused here is closed all the same. */
+    (void)connect(fd, (const struct sockaddr *)to, sizeof *to);
+    (void)send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+    return fd;
+}
+
+/* knock ENDPOINT: until it is killed; each connection stays for a tenth of a second */
+static int knock(char **words)
+{
+    int fds[KNOCKS_KEPT];
+    const char *port = strrchr(words[0], ':');
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    if (port == NULL || inet_pton(AF_INET, "127.0.0.1", &to.sin_addr) != 1)
+        bench_die("no endpoint to knock at: %s", words[0]);
+    to.sin_port = htons((uint16_t)strtoul(port + 1, NULL, 10));
+    for (unsigned i = 0; i < KNOCKS_KEPT; i++)
+        fds[i] = -1;
+    role_ready();
+    int64_t at_ns = test_now_ns();
+    for (unsigned i = 0;; i = (i + 1) % KNOCKS_KEPT) {
+        bench_sleep_until(at_ns += KNOCK_EVERY_NS);
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = knock_once(&to);
+    }
+}
+
 /* ---- one run ------------------------------------------------------------------------------- */
 
 enum place { IN_PLACE, ON_TAP, PLACES };
@@ -373,6 +437,31 @@ static void run_behind(const char *count, enum way way, const char *is_failing,
     site_close(&site);
 }
 
+/* Errors beside false handshakes: at their own broker, or at another one. */
+static void run_flooded(const char *count, bool is_own, struct raised *raised, size_t run)
+{
+    struct site site;
+    struct site other;
+    struct process failing;
+    struct process places[PLACES];
+    struct process knocking;
+    site_open(&other, OVER_CURVE);
+    site_open(&site, OVER_CURVE);
+    start(&places[IN_PLACE], &site, "receive", count, NULL);
+    start(&places[ON_TAP], &site, "tap", count, NULL);
+    start(&failing, &site, "fail", count, NULL);
+    start(&knocking, is_own ? &site : &other, "knock", NULL, NULL);
+    role_go(&failing);
+    take(&places[ON_TAP], raised, ON_TAP, run);
+    take(&places[IN_PLACE], raised, IN_PLACE, run);
+    role_fini(&knocking);
+    role_fini(&failing);
+    role_fini(&places[IN_PLACE]);
+    role_fini(&places[ON_TAP]);
+    site_close(&site);
+    site_close(&other);
+}
+
 /* ---- telling --------------------------------------------------------------------------------- */
 
 static void report(const struct bench *bench, const char *when, enum way way, enum place last,
@@ -441,6 +530,7 @@ static void report_rate(const struct bench *bench, const char *what, enum way wa
 
 struct answers {
     struct raised idle, loaded, behind, alone;
+    struct raised flooded, aside; /* with keys alone */
 };
 
 static void ask(const struct bench *bench, uint64_t n)
@@ -458,6 +548,10 @@ static void ask(const struct bench *bench, uint64_t n)
             run_behind(count, way, "failing", &over[way].behind, run);
             run_behind(count, way, NULL, &over[way].alone, run);
         }
+        if (bench->is_curve) {
+            run_flooded(count, true, &over[OVER_CURVE].flooded, run);
+            run_flooded(count, false, &over[OVER_CURVE].aside, run);
+        }
         run_untapped(count, NULL, &error, run);
         run_untapped(count, "value", &value, run);
     }
@@ -469,6 +563,10 @@ static void ask(const struct bench *bench, uint64_t n)
         report_rate(bench, "the bulk meanwhile", way, &answers->loaded, NULL, n);
         report_rate(bench, "its own bulk meanwhile", way, &answers->behind, &answers->alone, n);
     }
+    if (bench->is_curve) {
+        report(bench, "flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].flooded, n);
+        report(bench, "another is flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].aside, n);
+    }
     report_untapped(bench, &error, &value, n);
 }
 
@@ -477,8 +575,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(char **words);
-    } roles[] = {{"fail", fail_slots}, {"receive", receive}, {"tap", tap_events},
-                 {"flood", flood},     {"drain", drain},     {"stay", stay_behind}};
+    } roles[] = {{"fail", fail_slots}, {"receive", receive},  {"tap", tap_events}, {"flood", flood},
+                 {"drain", drain},     {"stay", stay_behind}, {"knock", knock}};
     struct bench bench;
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {
