@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: MPL-2.0
+# usage: packages.sh SOURCE
+# Debian's packages are built from a clean copy; lintian finds nothing; unpacked, they carry a first
+# value and a first failure; a function that is gone fails the build; a purge keeps the journal.
+set -eu
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence=$work/log
+
+for tool in dpkg-buildpackage dh dh_python3 lintian; do
+    command -v "$tool" >/dev/null || {
+        echo "skipped: there is no $tool; install debhelper dh-python lintian"
+        exit 77
+    }
+done
+unset PYTHONPATH ERRBUS_INCLUDE ERRBUS_LIB LD_LIBRARY_PATH STATE_DIRECTORY
+
+mkdir "$work/tree"
+tar -C "$source" --exclude=./build --exclude=./.git -cf - . | tar -C "$work/tree" -xf -
+cd "$work/tree"
+dpkg-checkbuilddeps 2>"$work/log" || {
+    echo "skipped: $(cat "$work/log")"
+    exit 77
+}
+dpkg-buildpackage -b -us -uc >"$work/log" 2>&1 || die "the packages are not built"
+set -- "$work"/*.deb
+for name in libbus0 libbus-dev errbus errbusd errbus-web python3-errbus; do
+    [ -e "$(ls "$work/${name}_"*.deb)" ] || die "there is no package $name"
+done
+
+lintian --allow-root --fail-on error,warning "$work"/*.changes >"$work/log" 2>&1 ||
+    die "lintian complains"
+
+# ---- what users get -----------------------------------------------------------------------------
+for package in "$work"/*.deb; do
+    case $package in *-dbgsym_*) ;; *) dpkg-deb -x "$package" "$work/root" ;; esac
+done
+for file in lib/systemd/system/errbusd.service usr/lib/sysusers.d/errbus.conf \
+    etc/errbus/errbusd.conf usr/bin/errbus-web usr/share/man/man8/errbusd.8.gz \
+    usr/share/man/man1/errbus-web.1.gz usr/share/man/man3/bus_open.3.gz usr/include/bus/bus.h; do
+    [ -e "$work/root/$file" ] || die "no package has /$file"
+done
+LD_LIBRARY_PATH=$(dirname "$work"/root/usr/lib/*/libbus.so.0)
+export LD_LIBRARY_PATH PATH="$work/root/usr/bin:$PATH"
+for test in first-value first-failure; do
+    debian/tests/"$test" >"$work/log" 2>&1 || die "debian/tests/$test fails"
+done
+
+# ---- what fails a build -------------------------------------------------------------------------
+version=$(dpkg-parsechangelog -S Version)
+gensymbols() {
+    dpkg-gensymbols -c1 -plibbus0 "-v$version" "-P$work/root" "-I$1" -O/dev/null >"$work/log" 2>&1
+}
+gensymbols debian/libbus0.symbols || die "debian/libbus0.symbols names a function that is gone"
+{
+    cat debian/libbus0.symbols
+    echo ' bus_that_is_gone@BUS_0 0.1.0~'
+} >"$work/symbols"
+! gensymbols "$work/symbols" || die "a function that is gone fails no build"
+
+# ---- what a purge leaves ------------------------------------------------------------------------
+mkdir -p "$work/root/var/lib/errbus/journal"
+DPKG_ROOT=$work/root sh debian/errbusd.postrm purge >"$work/log" || die "a purge fails"
+[ -d "$work/root/var/lib/errbus/journal" ] || die "a purge takes the journal"
+grep -q '^errbusd: .*/var/lib/errbus stays, with' "$work/log" || die "a purge does not say what stays"
+DPKG_ROOT=$work/root sh debian/errbusd.postrm remove >"$work/log"
+[ ! -s "$work/log" ] || die "to remove the package is no purge"
+echo "$# packages are built, and carry a value and a failure"
