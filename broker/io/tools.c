@@ -61,6 +61,11 @@ bool tools_run(int argc, char **argv, int *out_status)
     enum tool tool = TOOL_CHECK;
     while (argc > 1 && tool < TOOL_COUNT && strcmp(argv[1], tools[tool].name) != 0)
         tool++;
+    if (argc == 2 && strcmp(argv[1], "--backup") == 0) {
+        fprintf(stderr, "errbusd: --backup takes a directory, and options behind it\n");
+        *out_status = 2;
+        return true;
+    }
     if (argc < 2 || tool == TOOL_COUNT)
         return false;
     if (argc != 3) {
@@ -100,8 +105,8 @@ int tools_back_up(const char *journal, const char *to)
     }
     if (gmtime_r(&done.as_of.tv_sec, &parts) != NULL)
         strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts);
-    printf("backed up '%s' in '%s': %" PRIu64 " records in %" PRIu64 " files; whatever was "
-           "acknowledged before %s.%06ldZ is among them\n",
+    printf("backed up '%s' in '%s' (records: %" PRIu64 ", files: %" PRIu64 "); whatever was "
+           "acknowledged before %s.%06ldZ is in it\n",
            journal, to, done.records, done.segments, date, done.as_of.tv_nsec / 1000);
     if (fflush(stdout) == 0)
         return 0;

@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* False: the first word is no tool's.  Otherwise it is done, and told on standard output.
- * out_status is how the process ends: 0, 1 damaged or not done, 2 wrong use. */
+/* False: the first word is no tool's, or that of a backup with a directory behind it.  Otherwise it
+ * is done, and told on standard output.  out_status is how the process ends: 0, 1 damaged or not
+ * done, 2 wrong use. */
 bool tools_run(int argc, char **argv, int *out_status);
 
 /* errbusd --backup DIR [OPTION...], where the options say which journal is meant.  Takes the first

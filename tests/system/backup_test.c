@@ -92,7 +92,7 @@ static int64_t time_in(const char *said)
     const char *rest =
         strptime(before + strlen("acknowledged before "), "%Y-%m-%dT%H:%M:%S", &parts);
     cr_assert_not_null(rest, "%s", said);
-    cr_assert_eq(sscanf(rest, ".%6ldZ is among them\n", &us), 1, "%s", said);
+    cr_assert_eq(sscanf(rest, ".%6ldZ is in it\n", &us), 1, "%s", said);
     return (int64_t)timegm(&parts) * 1000000 + us;
 }
 
@@ -231,7 +231,8 @@ Test(backup, refuses_what_it_cannot_do)
         "errbusd: no backup was made: there is no directory '");
     expect_refusal((const char *const[]){"errbusd", "--backup", path, "--nonsense", NULL}, 2,
                    "unknown option '--nonsense'");
-    expect_refusal((const char *const[]){"errbusd", "--backup", NULL}, 2, "--backup");
+    expect_refusal((const char *const[]){"errbusd", "--backup", NULL}, 2,
+                   "errbusd: --backup takes a directory");
     revival_start("disk", NULL);
     cr_assert(folder_write(&revival.folder, "other", "text", file));
     expect_refusal((const char *const[]){"errbusd", "--backup", revival.folder.path, "--journal",
