@@ -46,8 +46,9 @@ for file in lib/systemd/system/errbusd.service usr/lib/sysusers.d/errbus.conf \
     [ -e "$work/root/$file" ] || die "no package has /$file"
 done
 LD_LIBRARY_PATH=$(dirname "$work"/root/usr/lib/*/libbus.so.0)
-export LD_LIBRARY_PATH PATH="$work/root/usr/bin:$PATH"
-for test in first-value first-failure; do
+PYTHONPATH=$work/root/usr/lib/python3/dist-packages
+export LD_LIBRARY_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE=1 PATH="$work/root/usr/bin:$PATH"
+for test in first-value first-failure python-value; do
     debian/tests/"$test" >"$work/log" 2>&1 || die "debian/tests/$test fails"
 done
 
