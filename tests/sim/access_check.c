@@ -125,6 +125,14 @@ static struct span topic_of(const struct core *core, const struct frame *frame)
     return topic != NULL ? topic->name : SPAN_NONE;
 }
 
+/* The name of the topic that the reply to a task goes to: who does the task is told it. */
+static bool is_place_of_reply(const struct core *core, const struct frame *frame)
+{
+    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    bool is_name = (frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC;
+    return is_name && topic != NULL && topic->is_replies;
+}
+
 const char *access_check_part(struct access_check *check, const struct core *core, struct span job,
                               struct span party, struct span part)
 {
@@ -144,7 +152,8 @@ const char *access_check_part(struct access_check *check, const struct core *cor
         if (frame.topic == 0)
             continue; /* a wait is denied: its name is the party's own word */
         struct span topic = topic_of(core, &frame);
-        if (topic.bytes > 0 && access_may_read(access, principal, job, party, topic) == 0)
+        if (topic.bytes > 0 && !is_place_of_reply(core, &frame) &&
+            access_may_read(access, principal, job, party, topic) == 0)
             return wrong(check, party, "may not read and is sent ", topic);
     }
     return NULL;

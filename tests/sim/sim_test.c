@@ -156,6 +156,7 @@ static const struct named_seed named_since[] = {
     {10449, false, "the checks did not know of a dead letter that stands in for its own error"},
     {13427, false,
      "the checks did not know of a dead letter that there was no memory to keep whole"},
+    {6508, false, "the checks did not know that who does a task is told where its reply goes"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, bool has_no_rate)
