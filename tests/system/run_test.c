@@ -1122,6 +1122,9 @@ Test(run, tells_an_error_of_another_from_a_loss)
     expect_exit(&alice, 3);
     expect_exit(&bob, 3);
     expect_complaint(&bob, "bob is stopped: alice: application run.exit_status");
+    struct bus_tap *story = must_tap("pair", 1);
+    expect_event(story, "job.failed", NULL); /* before, it is not over, and only fails */
+    bus_tap_close(&story);
     struct process late;
     start_member(&late, "carol", "echo started");
     expect_exit(&late, 6);
