@@ -441,6 +441,30 @@ uint64_t core_dump_value_bytes(const struct core *core)
     return most;
 }
 
+static uint64_t refusal_bytes(const struct session *session)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; session->refusals != NULL && i < REFUSALS_KEPT; i++) {
+        const struct failure *failure = session->refusals[i].failure;
+        bytes += sizeof session->refusals[i];
+        if (failure != NULL)
+            bytes += sizeof *failure + failure->byte_count;
+    }
+    return bytes;
+}
+
+uint64_t core_dump_told_bytes(const struct core *core)
+{
+    uint64_t bytes = 0;
+    const struct job *job = NULL;
+    const struct session *session = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        bytes += job->event_bytes + (job->event_next - job->event_first) * sizeof(struct failure);
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        bytes += refusal_bytes(session);
+    return bytes;
+}
+
 static bool is_served(const struct group *group)
 {
     LIST_EACH(link, &group->members)

@@ -26,6 +26,10 @@ const char *core_dump_differ(const struct core_dump *left, const struct core_dum
  * Those of dead letters are not counted: their payloads are those of the slots that they were, and
  * no value was let in that had no room beside both. */
 uint64_t core_dump_value_bytes(const struct core *core);
+/* About as many bytes as the events of jobs and the refusals of sessions take, which are kept for
+ * whoever asks again: both are bounded by number (LIMIT_EVENTS, REFUSALS_KEPT), not by the slots
+ * that are open.  An error that several of them refer to is counted each time. */
+uint64_t core_dump_told_bytes(const struct core *core);
 
 /* Of all groups that have a member: tasks that are not done, and slots behind one that is settled
  * and was given to nobody.  text: unless NULL, room for CORE_DUMP_TEXT bytes, gets the first

@@ -133,10 +133,33 @@ static bool is_place_of_reply(const struct core *core, const struct frame *frame
     return is_name && topic != NULL && topic->is_replies;
 }
 
+/* The subscription with this number of the client's, or NULL. */
+static const struct sub *sub_of(const struct core *core, struct span job, struct span party,
+                                uint32_t number)
+{
+    const struct sub *sub = NULL;
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL)
+        if (sub->session != NULL && sub->number == number && span_equal(sub->job->name, job) &&
+            span_equal(sub->party->name, party))
+            return sub;
+    return NULL;
+}
+
+/* Whether the frame is of a letter that a member is given again by its own group: a letter of an
+ * earlier attempt is named by the slot in which the group keeps it. */
+static bool is_letter_of_group(const struct core *core, const struct sub *sub,
+                               const struct frame *frame)
+{
+    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    return topic != NULL && topic->letters != NULL && sub != NULL && sub_is_member(sub) &&
+           sub->group == topic->letters;
+}
+
 const char *access_check_part(struct access_check *check, const struct core *core, struct span job,
-                              struct span party, struct span part)
+                              struct span party, uint32_t sub_number, struct span part)
 {
     const struct access *access = in_force(check);
+    const struct sub *sub = sub_of(core, job, party, sub_number);
     struct batch_reader reader;
     struct frame frame;
     if (access == NULL || wire_number(part) != BATCH_NUMBER)
@@ -153,6 +176,7 @@ const char *access_check_part(struct access_check *check, const struct core *cor
             continue; /* a wait is denied: its name is the party's own word */
         struct span topic = topic_of(core, &frame);
         if (topic.bytes > 0 && !is_place_of_reply(core, &frame) &&
+            !is_letter_of_group(core, sub, &frame) &&
             access_may_read(access, principal, job, party, topic) == 0)
             return wrong(check, party, "may not read and is sent ", topic);
     }

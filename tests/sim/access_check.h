@@ -32,9 +32,10 @@ void access_check_restart(struct access_check *check);
 
 /* After a step: what a party without access still has, or was heard to say. */
 const char *access_check_step(struct access_check *check, const struct core *core);
-/* In a step this part of the data channel is sent to that party. */
+/* In a step this part of the data channel is sent to that party, for the subscription with this
+ * number of its client's. */
 const char *access_check_part(struct access_check *check, const struct core *core, struct span job,
-                              struct span party, struct span part);
+                              struct span party, uint32_t sub_number, struct span part);
 
 /* Whether all tables since then let that party read all that the pattern matches. */
 bool access_check_covers(const struct access_check *check, int64_t since_ns, struct span job,

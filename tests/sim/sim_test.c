@@ -157,6 +157,9 @@ static const struct named_seed named_since[] = {
     {13427, false,
      "the checks did not know of a dead letter that there was no memory to keep whole"},
     {6508, false, "the checks did not know that who does a task is told where its reply goes"},
+    {8513, false, "the checks took 3,000 refusals that are kept for tables that grow"},
+    {12084, false,
+     "the checks did not know that a letter of an earlier attempt is named by where it is kept"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, bool has_no_rate)

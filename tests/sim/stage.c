@@ -170,12 +170,17 @@ static void on_step(void *arg)
     if (world_is_broker_down(stage->world))
         return;
     uint64_t payload_bytes = core_port_payload_bytes(world_gate(stage->world));
-    uint64_t broker_bytes = world_broker_bytes(stage->world);
+    uint64_t told_bytes = core_dump_told_bytes(core_port_core(world_gate(stage->world)));
+    uint64_t counted_bytes = stage->tables_bytes_max + payload_bytes + told_bytes;
     if (payload_bytes > stage->payload_bytes_max)
         world_violate(stage->world, "the broker keeps payloads of %" PRIu64 " bytes",
                       payload_bytes);
-    if (broker_bytes > stage->broker_bytes_max)
-        world_violate(stage->world, "the broker has memory of %" PRIu64 " bytes", broker_bytes);
+    if (world_broker_bytes(stage->world) > counted_bytes)
+        world_violate(stage->world,
+                      "the broker has memory of %" PRIu64 " bytes: tables may take %" PRIu64
+                      ", payloads take %" PRIu64 ", events and refusals %" PRIu64,
+                      world_broker_bytes(stage->world), stage->tables_bytes_max, payload_bytes,
+                      told_bytes);
     /* An event may be lost, or its error may not say of which group the letter is. */
     if (world_was_starved(stage->world))
         for (uint32_t group = 0; group < crew_group_count(stage->crew); group++)
@@ -199,7 +204,7 @@ void stage_begin(struct stage *stage, const struct world_options *options, const
                                         .on_step = on_step};
     stage->job_bytes_max = options->core.job_bytes_max;
     stage->payload_bytes_max = UINT64_MAX;
-    stage->broker_bytes_max = UINT64_MAX;
+    stage->tables_bytes_max = UINT64_MAX / 2;
     stage->oracle = oracle_new();
     stage->crew = crew_new(stage->oracle);
     stage->world = world_new(&hooked);

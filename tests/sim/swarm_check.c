@@ -26,7 +26,7 @@ void swarm_note_baseline(struct swarm *swarm)
     swarm->baseline_bytes = world_broker_bytes(stage->world);
     stage->payload_bytes_max =
         swarm->climate.job_count * swarm->job_bytes_max + PAYLOAD_SLACK_BYTES;
-    stage->broker_bytes_max = swarm->baseline_bytes + (UINT64_C(4) << 20);
+    stage->tables_bytes_max = swarm->baseline_bytes + MEMORY_SLACK_BYTES;
 }
 
 /* The app that writes this topic, up; NULL: none is. */

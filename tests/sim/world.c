@@ -281,8 +281,10 @@ static void check_may_read(struct world *world, const struct core_port_out *out)
     if (host >= WORLD_HOSTS)
         return;
     const struct host_options *options = &world->hosts[host].options;
+    uint32_t sub = 0;
+    must(delivery_header_read((struct span){out->head, sizeof out->head}, &sub) == WIRE_OK);
     const char *wrong = access_check_part(&world->access_check, core_port_core(world->port),
-                                          span_text(options->job), span_text(options->party),
+                                          span_text(options->job), span_text(options->party), sub,
                                           buffer_span(out->part));
     if (wrong != NULL)
         world_violate(world, "%s", wrong);
