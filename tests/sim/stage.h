@@ -27,7 +27,7 @@ struct stage {
     uint64_t job_bytes_max;     /* of values */
     uint64_t payload_bytes_max; /* the port must not keep more */
     uint64_t steps;
-    uint64_t run_count; /* begun by parties that joined */
+    uint64_t run_count;        /* begun by parties that joined */
     uint64_t tables_bytes_max; /* the broker, but for payloads, events and refusals */
     bool is_telling_events;
     bool has_secrets; /* in errors, see secret.h: all that is said is looked through */
