@@ -10,7 +10,8 @@
 errbus.aio has the same names for asyncio.  Times are seconds.
 """
 from errbus import _extension as _extension  # first: it says why the extension does not load
-from errbus._bus import Bus, Gathered, Membership, Run, Slot, open
+from errbus._bus import Bus, Gathered, Membership, Run, open
+from errbus._slot import Slot
 from errbus._why import Why, WhyEdge, WhyNode, Without, WithoutRow
 from errbus.admin import Admin, Attachment, Event, Report, ReportRow, Tap
 from errbus._record import record, write_error_file

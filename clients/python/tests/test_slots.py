@@ -156,9 +156,9 @@ def test_a_value_is_committed_without_a_copy(broker):
     alice.flush(10)
     assert (np.frombuffer(alice.get("alice/w", 0, 5), "u4") == array).all()
     alice.close()
-    from errbus import _bus
-    _bus._release_owned()
-    assert not _bus._lent
+    from errbus import _slot
+    _slot.release_owned()
+    assert not _slot._lent
 
 
 def test_gather_needs_n_of_m(broker):
