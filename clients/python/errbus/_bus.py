@@ -385,11 +385,13 @@ class Bus:
         name: the subscription is durable, under this name.  group: each value is a task of one
         member of the group.  from_seq: the first number, or "oldest": the oldest slot that the
         broker keeps, or "now".  gaps: a reader that is too slow loses slots, and Overrun says so;
-        without it the writers wait.  keep: seconds for which a durable name without a reader holds
-        writers back.  credit: tasks that a member holds at a time.  deliver_max: deliveries of a
-        task in all.  lease: seconds that a member has for a task.  pieces: a large value comes in
-        pieces, each when it arrives; see Message.piece.  Raises Invalid for a text that is no
-        pattern.  The first receive raises what the broker refuses.
+        without it the writers wait.  keep: seconds for which a durable name without a reader, or a
+        group without a member, holds writers back; 0: 600.  credit: tasks that a member holds at a
+        time; 0: 1.  deliver_max: deliveries of a task in all; 0: as the group has it, else 5.
+        lease: seconds of silence after which the tasks of a member go to others; 0: when the member
+        is lost.  pieces: a large value comes in pieces, each when it arrives; see Message.piece.
+        Raises Invalid for a text that is no pattern.  The first receive raises what the broker
+        refuses.
         """
         texts: List[Any] = []
         options = ffi.new("struct bus_sub_options *")
@@ -470,8 +472,8 @@ class Bus:
 
         The result of the function is the reply to a request (None: an empty one), and its exception
         fails the request.  If a task is no request, an exception of the function brings the task
-        back to the group, for deliver_max deliveries in all.  lease: seconds for a task.  The
-        threads end with the bus.
+        back to the group, for deliver_max deliveries in all.  credit, deliver_max, lease: as in
+        subscribe().  The threads end with the bus.
         """
 
         def decorate(function: Callable[[Message], Any]) -> Callable[[Message], Any]:
@@ -704,28 +706,31 @@ def open(
     token: Optional[str] = None,
     auditor: Optional[str] = None,
     key: Optional[str] = None,
+    traceparent: Optional[str] = None,
 ) -> Bus:
     """Joins a job as a party, and waits up to timeout seconds for the broker.
 
     endpoint: None is $ERRBUS_SERVER, else tcp://127.0.0.1:7370.  job, party: None is $ERRBUS_JOB
     and $ERRBUS_PARTY, else "default" and a name of host and process.
 
-    Times are seconds.  heartbeat: between two signs of life.  lost_after: silence after which this
-    party is lost.  reconnect_grace: to reconnect after a closed connection.  broker_lost: for which
-    the broker may be out of reach.  send_timeout: for which a call waits for room; then it raises
-    Full.  outbox_bytes: bytes on their way to the broker; inbox_bytes: bytes received and not taken
-    yet; 0 stands for 64 MiB.
+    Times are seconds.  heartbeat: between two signs of life; None: 1.  lost_after: silence after
+    which this party is lost; None: 10.  reconnect_grace: to reconnect after a closed connection;
+    None: 1.  broker_lost: for which the broker may be out of reach; None: 30.  send_timeout: for
+    which a call waits for room; then it raises Full.  outbox_bytes: bytes on their way to the
+    broker; inbox_bytes: bytes received and not taken yet; 0 stands for 64 MiB.
 
-    disclosure: how much others see of this party's errors: "full" with tracebacks, "message" (the
-    default), "type" or "none".  run: the name of the run; run_rule: the run of the job that this
-    party joins: "as_found", "continue", "follow" or "next".  A party that left well, and opens again
-    when no other party is left, begins the next run, whose topics are empty.  With "continue" it
-    reads and writes on.
+    disclosure: how much others see of this party's errors: "full" with tracebacks, "message",
+    "type" or "none"; None is $ERRBUS_DISCLOSURE, else "message".  run: the name of the run, None is
+    $ERRBUS_RUN; run_rule: the run of the job that this party joins: "as_found", "continue",
+    "follow" or "next".  A party that left well, and opens again when no other party is left, begins
+    the next run, whose topics are empty.  With "continue" it reads and writes on.
 
-    guard: this bus watches over another process, which joins with its token.  auditor: the public
+    guard: this bus watches over another process, which joins with its token.  token: that of a
+    guard, None is $ERRBUS_TOKEN if job and party are those of the environment.  auditor: the public
     key to which tracebacks and attachments are sealed, None is $ERRBUS_AUDITOR: see
     RemoteError.open().  key: the file of the key for a broker that has one, None is $ERRBUS_KEY,
-    else ~/.config/errbus/key.
+    else ~/.config/errbus/key.  traceparent: that of W3C Trace Context, None is $TRACEPARENT, ""
+    none: errors of this party have its trace_id.
 
     Raises TimedOut if no broker is in reach, Lost if only its data channel is not, Denied for a name
     that is in use or a key that the broker does not know, Protocol for a broker of another version,
@@ -757,6 +762,7 @@ def open(
     options.token = _or_null(token, keep)
     options.auditor = _or_null(auditor, keep)
     options.key = _or_null(key, keep)
+    options.traceparent = _or_null(traceparent, keep)
     server = _or_null(endpoint, keep)
     return Bus(
         _wait.interruptible(

@@ -207,6 +207,15 @@ def test_a_notice_is_returned_and_never_raised(broker):
     assert [(type(one), one.type) for one in notices] == [(errbus.Notice, "errbus.never_joined")]
 
 
+def test_an_error_leads_to_the_trace_of_its_party(broker):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    alice = broker.open("alice", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+    bob = broker.open("bob", traceparent="")
+    for bus, expected in (alice, trace), (bob, ""):
+        bus.slot("w").fail(ValueError("no batch"))
+        assert raised(alice.get, f"{bus.party}/w", 0, 20).trace_id == expected
+
+
 def test_each_kind_has_a_scenario():
     tested = {scenario.__name__ for scenario in SCENARIOS} | {"notice"}
     assert tested == set(KINDS)
