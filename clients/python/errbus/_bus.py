@@ -261,7 +261,11 @@ class Bus:
         was sent the value, or if the outcome is an error already.  Raises TimedOut after timeout
         seconds; get() then tells the outcome."""
         name, handle, ms = topic.encode(), errors.to_handle(error), _wait.to_ms(timeout)
-        self._check(lambda bus: lib.bus_retract(bus, name, seq, handle, ms))
+
+        def call() -> None:
+            self._check(lambda bus: lib.bus_retract(bus, name, seq, handle, ms))
+
+        call() if ms == lib.BUS_POLL else _wait.on_thread(call)
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits until the broker has answered all that this bus sent.  Raises Settled if the broker

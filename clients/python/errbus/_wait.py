@@ -7,13 +7,41 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, TypeVar
 
 from errbus import errors
 from errbus._errbus import ffi, lib
 
 SLICE_MS = 100
 _FOREVER_S = 10.0**10
+_Result = TypeVar("_Result")
+
+
+class GivenUp(BaseException):
+    """Ends a call for whose result nobody waits any more."""
+
+
+class _Thread(threading.local):
+    given_up: Optional[threading.Event] = None  # set: the call of this thread is to end
+
+
+_thread = _Thread()
+
+
+def until(given_up: threading.Event, call: Callable[[], _Result]) -> _Result:
+    """Runs the call on this thread.  When given_up is set, the wait in it ends within a slice, and
+    raises GivenUp."""
+    _thread.given_up = given_up
+    try:
+        return call()
+    finally:
+        _thread.given_up = None
+
+
+def _look() -> None:
+    given_up = _thread.given_up
+    if given_up is not None and given_up.is_set():
+        raise GivenUp
 
 
 def to_ms(seconds: Optional[float]) -> int:
@@ -42,13 +70,38 @@ def in_slices(
         code = int(call(left_ms if is_last else whole))
         if code != again or is_last:
             return code
+        _look()
 
 
-def _undo_late(given_up: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
+def _wait_for(done: threading.Event) -> None:
+    while not done.wait(None if _thread.given_up is None else SLICE_MS / 1000):
+        _look()
+
+
+def on_thread(call: Callable[[], None]) -> None:
+    """Runs a call that does not come in slices on a thread of its own, so that Ctrl-C ends the wait
+    for it.  The call goes on until its own time is up."""
+    raised: List[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            raised.append(error)
+        done.set()
+
+    threading.Thread(target=run, name="errbus-call", daemon=True).start()
+    _wait_for(done)
+    if raised:
+        raise raised.pop()
+
+
+def _undo_late(is_late: List[bool], out: Any, undo: Callable[[Any], Any]) -> None:
     """Closes what the call opened after the interrupt.  Both threads call this; one of them does
     it."""
     try:
-        given_up.pop()
+        is_late.pop()
     except IndexError:
         return
     if out[0] != ffi.NULL:
@@ -65,20 +118,20 @@ def interruptible(
     reterr = ffi.new("struct bus_error **")
     codes: List[int] = []
     done = threading.Event()
-    given_up: List[bool] = []
+    is_late: List[bool] = []
 
     def run(kept: List[Any]) -> None:
         codes.append(call(out, reterr))
         done.set()
-        _undo_late(given_up, out, undo)
+        _undo_late(is_late, out, undo)
 
     threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
     try:
-        done.wait()
+        _wait_for(done)
     except BaseException:
-        given_up.append(True)
+        is_late.append(True)
         if done.is_set():
-            _undo_late(given_up, out, undo)
+            _undo_late(is_late, out, undo)
         raise
     if codes[0] != lib.BUS_OK:
         errors.raise_code(codes[0], reterr)

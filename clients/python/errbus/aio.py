@@ -8,8 +8,8 @@
 
 No thread waits for a value: the loop polls one descriptor for all awaited slots, and one for each
 subscription and each tap.  Calls that do not wait are those of errbus.Bus.  These calls have no
-descriptor, and wait on a thread of the loop's executor: open(), close(), stands(), flush(),
-complete(), retract(), membership(), barrier(), verdict(), and the calls of Admin.
+descriptor, and wait on a thread of their own, as long as somebody awaits them: open(), close(),
+stands(), flush(), complete(), retract(), membership(), barrier(), verdict(), and the calls of Admin.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type, U
 
 import errbus
 from errbus import errors
-from errbus._aio_admin import Admin, Tap, in_executor, readable
+from errbus._aio_admin import Admin, Tap, in_thread, readable
 from errbus._bus import Gathered, Membership, Run, Slots
 from errbus._errbus import ffi, lib
 from errbus._sub import Message, Outcome, PartyEnded, ended, value_of
@@ -310,7 +310,7 @@ class Bus:
 
     async def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.stands()."""
-        await in_executor(lambda: self.sync.stands(topic, seq, timeout))
+        await in_thread(lambda: self.sync.stands(topic, seq, timeout))
 
     async def gather(
         self,
@@ -384,7 +384,7 @@ class Bus:
         timeout: Optional[float] = None,
     ) -> None:
         """As errbus.Bus.retract()."""
-        await in_executor(lambda: self.sync.retract(topic, seq, error, timeout))
+        await in_thread(lambda: self.sync.retract(topic, seq, error, timeout))
 
     def refusals(self) -> List[errors.RemoteError]:
         """As errbus.Bus.refusals()."""
@@ -466,23 +466,23 @@ class Bus:
 
     async def flush(self, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.flush()."""
-        await in_executor(lambda: self.sync.flush(timeout))
+        await in_thread(lambda: self.sync.flush(timeout))
 
     async def complete(self, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.complete()."""
-        await in_executor(lambda: self.sync.complete(timeout))
+        await in_thread(lambda: self.sync.complete(timeout))
 
     async def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
         """As errbus.Bus.membership()."""
-        return await in_executor(lambda: self.sync.membership(after, timeout))
+        return await in_thread(lambda: self.sync.membership(after, timeout))
 
     async def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
         """As errbus.Bus.barrier()."""
-        await in_executor(lambda: self.sync.barrier(epoch, timeout))
+        await in_thread(lambda: self.sync.barrier(epoch, timeout))
 
     async def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
         """As errbus.Bus.verdict()."""
-        return await in_executor(lambda: self.sync.verdict(timeout))
+        return await in_thread(lambda: self.sync.verdict(timeout))
 
     def fail(self, error: Optional[BaseException] = None) -> None:
         """As errbus.Bus.fail()."""
@@ -525,7 +525,7 @@ class Bus:
         for task in self._workers:
             task.cancel()
         self._answers.close()
-        await in_executor(lambda: self.sync.close(timeout))
+        await in_thread(lambda: self.sync.close(timeout))
 
     async def __aenter__(self) -> "Bus":
         return self
@@ -534,7 +534,7 @@ class Bus:
         for task in self._workers:
             task.cancel()
         self._answers.close()
-        await in_executor(lambda: self.sync.__exit__(kind, error, trace))
+        await in_thread(lambda: self.sync.__exit__(kind, error, trace))
 
 
 def _gather_failed(gathered: Gathered) -> errors.GatherFailed:
@@ -583,7 +583,7 @@ class _Opening:
         self._bus: Optional[Bus] = None
 
     async def _open(self) -> Bus:
-        self._bus = Bus(await in_executor(lambda: errbus.open(self._endpoint, **self._options)))
+        self._bus = Bus(await in_thread(lambda: errbus.open(self._endpoint, **self._options)))
         return self._bus
 
     def __await__(self) -> Any:

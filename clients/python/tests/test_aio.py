@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """errbus.aio: the package for asyncio, in which a wait needs no thread of its own."""
 import asyncio
+import concurrent.futures
 import threading
 import time
 
@@ -79,7 +80,7 @@ def test_ten_thousand_waits_on_one_thread(broker):
             waits = [asyncio.ensure_future(bob.get("alice/w", i)) for i in range(count)]
             await asyncio.sleep(0)
             assert len(bob._answers._keys) == count
-            assert threading.active_count() <= 3  # the executor's thread opened the bus
+            assert threading.active_count() <= 3  # the one that opened the bus may be about to end
             for wait in waits[1::2]:
                 wait.cancel()
             await asyncio.sleep(0)
@@ -122,6 +123,35 @@ def test_closing_ends_what_waits(broker):
         await bob.close()
         with pytest.raises(errbus.Closed):
             await wait
+
+    run(main())
+
+
+def test_a_cancelled_barrier_is_left_and_all_of_a_loop_may_wait_at_one(broker):
+    async def is_there(admin):
+        edges = (await admin.why("pair")).edges
+        return any(edge.wait == "barrier" and edge.waiter.name == "alice" for edge in edges)
+
+    async def main():
+        # One thread would not do for two that wait.
+        asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(1))
+        async with errbus.aio.Admin(broker.endpoint) as admin:
+            await admin.job_create("pair", min=2, max=2, join_window=0)
+            alice = await errbus.aio.open(broker.endpoint, job="pair", party="alice")
+            bob = await errbus.aio.open(broker.endpoint, job="pair", party="bob")
+            epoch = (await bob.membership(timeout=20)).epoch
+            wait = asyncio.ensure_future(alice.barrier(epoch))
+            while not await is_there(admin):
+                await asyncio.sleep(0.01)
+            wait.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+            while await is_there(admin):
+                await asyncio.sleep(0.01)
+            with pytest.raises(errbus.TimedOut):
+                await bob.barrier(epoch, 0.1)
+            await asyncio.gather(alice.barrier(epoch, 20), bob.barrier(epoch, 20))
+            await asyncio.gather(alice.close(), bob.close())
 
     run(main())
 

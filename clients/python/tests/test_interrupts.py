@@ -13,15 +13,18 @@ import errbus
 SOON_S = 0.2
 TRIES = 20  # on a loaded machine some attempts are late, but not all
 
-# The main thread waits again and again.  A second thread finds out when it waits in the package.
+# The main thread waits again and again, or awaits what waits on another thread.  A thread beside
+# it finds out when one of them waits in the package.
 WAITING = """
 import threading, errbus.aio, asyncio
-main = threading.get_ident()
 def waits():
-    frame = sys._current_frames()[main]
-    while frame is not None:
-        if frame.f_code.co_name in ("in_slices", "interruptible"): return True
-        frame = frame.f_back
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if frame.f_code.co_name in ("in_slices", "interruptible", "on_thread"): return True
+            frame = frame.f_back
+def aio(call):
+    async def main(): await call(errbus.aio.Bus(bus))
+    asyncio.run(main())
 def tell():
     while not waits(): time.sleep(0.005)
     print("waits", flush=True)
@@ -47,9 +50,11 @@ while True:
 WAITS = ["bus.get('zoe/w', 0)", "bus.stands('zoe/w', 0)", "bus.gather([('zoe/w', 0)])",
          "next(sub)", "sub.recv(60)", "next(sub.outcomes())", "bus.request('tasks', b'')",
          "bus.verdict()", "pair[0].membership(epoch)", "pair[0].barrier(epoch)", "tap.next()",
+         "aio(lambda bus: bus.verdict())", "aio(lambda bus: bus.stands('zoe/w', 0))",
          "errbus.open('tcp://127.0.0.1:9', party='late', timeout=60)"]
 # The program waits for a broker that does not answer.
 SILENT = ["(bus.publish('w', b''), bus.flush())", "(bus.publish('w', b''), bus.complete())",
+          "(bus.publish('w', b''), bus.retract('w', 0))",
           "admin.status()", "admin.job('train')",
           "errbus.Admin(timeout=60)"]
 
