@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 # usage: install.sh SOURCE BUILD CMAKE PYTHON
-# The package is installed as its README says, beside an installed Errbus: as a wheel made of the
-# source distribution, by pip, into a fresh virtual environment, with nothing asked of a network.
+# The package is installed by the lines of its README, beside an installed Errbus: from the source
+# distribution, into a fresh virtual environment, with nothing asked of a network.
 set -eu
 source=$1 build=$2 cmake=$3 python=$4
 work=$(mktemp -d)
@@ -26,14 +26,8 @@ unset PIP_FIND_LINKS
 # setuptools writes beside the source, which stays as it is.
 cp -R "$source/clients/python" "$work/package"
 (cd "$work/package" && "$python" setup.py -q sdist -d "$work") >"$work/log" 2>&1 || die "no sdist"
-# The environment has the Python of Debian with its cffi and setuptools, and no errbus.
-"$python" -m venv --system-site-packages "$work/venv" >"$work/log" 2>&1 || die "no environment"
-"$work/venv/bin/pip" wheel --no-build-isolation --no-deps -w "$work" "$work"/errbus-*.tar.gz \
-    >"$work/log" 2>&1 || die "the source distribution makes no wheel"
-for wheel in "$work"/errbus-*-cp39-abi3-*.whl; do
-    [ -e "$wheel" ] || die "the wheel is not for each Python from 3.9 on"
-done
-"$work/venv/bin/pip" install --no-deps "$wheel" >"$work/log" 2>&1 || die "cannot install the wheel"
+mkdir -p "$work/home" "$work/tree/clients/python"
+tar -xzf "$work"/errbus-*.tar.gz -C "$work/tree/clients/python" --strip-components=1
 
 : >"$work/ready"
 "$prefix/bin/errbusd" --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' --journal none \
@@ -45,13 +39,22 @@ until grep -q ready "$work/ready"; do
 done
 ERRBUS_SERVER=$(sed -n 's/.*control=\([^ ]*\).*/\1/p' "$work/ready")
 export ERRBUS_SERVER
+# The first block of commands: all but those of apt.
+awk '/^```/ { if (is_in) exit; is_in = $0 == "```sh"; next } is_in && !/^sudo apt /' \
+    "$work/tree/clients/python/README.md" >"$work/lines"
+[ "$(grep -c . "$work/lines")" -eq 4 ] || die "the README has other lines: $(cat "$work/lines")"
+(cd "$work/tree" && HOME=$work/home sh -e "$work/lines") >"$work/said" 2>"$work/log" ||
+    die "the lines of the README fail: $(cat "$work/said")"
+environment=$work/home/errbus-python
+grep -q "^package  $environment/" "$work/said" || die "another package: $(cat "$work/said")"
+[ "$(tail -n 1 "$work/said")" = well ] || die "the doctor finds something: $(cat "$work/said")"
+cat "$environment"/lib/python3*/site-packages/errbus-*.dist-info/WHEEL >"$work/log"
+grep -q '^Tag: cp39-abi3-' "$work/log" || die "the wheel is not for each Python from 3.9 on"
 cd "$work"
-"$work/venv/bin/python" -m errbus >"$work/said" 2>"$work/log" || die "the doctor finds nothing"
-grep -q "^package  $work/venv" "$work/said" || die "another package is found: $(cat "$work/said")"
-"$work/venv/bin/python" -c '
+"$environment/bin/python" -c '
 import errbus
 with errbus.open(party="alice") as bus:
     bus.publish("w", b"value")
     assert bytes(bus.get("alice/w", 0, 10)) == b"value"
 ' >"$work/log" 2>&1 || die "a value does not come"
-echo "$(basename "$wheel") is installed, finds the broker and carries a value"
+echo "the lines of the README install a package that finds the broker and carries a value"
