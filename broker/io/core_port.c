@@ -444,25 +444,33 @@ static int text_length(struct span text)
 }
 
 /* "EVENT JOB/PARTY/INCARNATION: TEXT", as far as they are known. */
-static void log_out(const struct msg *msg, struct core_port_out *out)
+static void write_log(const struct effect_log *log, char *text, size_t bytes)
 {
-    const struct msg_event *event = &msg->as.event;
+    struct span job = log->job.bytes > 0 ? log->job : span_text("a connection without a session");
     char incarnation[16] = "";
-    if (event->party.bytes > 0)
-        snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)event->incarnation);
+    if (log->party.bytes > 0)
+        snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)log->incarnation);
+    snprintf(text, bytes, "%.*s %.*s%s%.*s%s%s%.*s", text_length(log->name),
+             (const char *)log->name.data, text_length(job), (const char *)job.data,
+             log->party.bytes > 0 ? "/" : "", text_length(log->party),
+             (const char *)log->party.data, incarnation, log->text.bytes > 0 ? ": " : "",
+             text_length(log->text), (const char *)log->text.data);
+}
+
+static void log_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
+{
+    const struct effect_log *log = &port->effects.logs[effect->index];
     out->kind = CORE_PORT_LOG;
-    out->event = (struct log_event){.name = event->name,
-                                    .job = event->topic,
-                                    .party = event->party,
-                                    .incarnation = event->incarnation};
-    out->is_warning = span_equal(event->name, span_text(EVENT_PARTY_LOST)) ||
-                      span_equal(event->name, span_text(EVENT_BROKER_FORGOT));
-    snprintf(out->text, sizeof out->text, "%.*s %.*s%s%.*s%s%s%.*s", text_length(event->name),
-             (const char *)event->name.data, text_length(event->topic),
-             (const char *)event->topic.data, event->party.bytes > 0 ? "/" : "",
-             text_length(event->party), (const char *)event->party.data, incarnation,
-             event->text.bytes > 0 ? ": " : "", text_length(event->text),
-             (const char *)event->text.data);
+    out->conn = effect->conn;
+    out->event = (struct log_event){.name = log->name,
+                                    .job = log->job,
+                                    .party = log->party,
+                                    .incarnation = log->incarnation,
+                                    .principal = span_text(log->principal),
+                                    .error = log->error};
+    out->is_warning = span_equal(log->name, span_text(EVENT_PARTY_LOST)) ||
+                      span_equal(log->name, span_text(EVENT_BROKER_FORGOT));
+    write_log(log, out->text, sizeof out->text);
 }
 
 static void fact_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
@@ -596,7 +604,7 @@ bool core_port_out(struct core_port *port, struct core_port_out *out)
             port->at += 1;
             break;
         case EFFECT_LOG:
-            log_out(&port->effects.msgs[effect->index], out);
+            log_out(port, effect, out);
             port->at += 1;
             break;
         case EFFECT_FACT:

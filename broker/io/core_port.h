@@ -68,7 +68,7 @@ enum core_port_out_kind {
     CORE_PORT_DATA,    /* head, then part, to conn, on the data channel */
     CORE_PORT_DROP,    /* forget conn: ignore what comes from it */
     CORE_PORT_RELOAD,  /* conn wants the access file to be read again */
-    CORE_PORT_LOG,     /* event, and the same as text, for the operator */
+    CORE_PORT_LOG,     /* event, and the same as text, for the operator; of conn, or 0 */
     CORE_PORT_FACT,    /* part is a record for the journal, unless core_port_step() gave it:
                        before anything that comes behind it goes out */
 };

@@ -2,6 +2,7 @@
 /* log.c -- lines for the operator; see log.h. */
 #include "broker/io/log.h"
 
+#include "libbus/base/limits.h"
 #include "libbus/base/utf8.h"
 
 #include <inttypes.h>
@@ -11,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A line of JSON has room for one text and a few names, each byte as \uXXXX, and for what stands
- * around them. */
+/* A line of JSON has room for one text, a few names and the id of an error, each byte as \uXXXX,
+ * and for what stands around them. */
 enum {
     TEXT_BYTES = 4096,
     NAME_BYTES = 256,
-    NAMES_MAX = 5,
+    NAMES_MAX = 7,
     ESCAPED = 6,
-    LINE_BYTES = ESCAPED * (TEXT_BYTES + NAMES_MAX * NAME_BYTES) + 256,
+    LINE_BYTES = ESCAPED * (TEXT_BYTES + NAMES_MAX * NAME_BYTES + LIMIT_ERROR_ID_BYTES) + 256,
     DATE_BYTES = 40
 };
 
@@ -128,6 +129,24 @@ static void add_member(struct line *line, const char *name, struct span text, si
     add(line, "\"");
 }
 
+static void add_known(struct line *line, const char *name, struct span text, size_t most)
+{
+    if (text.bytes > 0)
+        add_member(line, name, text, most);
+}
+
+static void add_event(struct line *line, const struct log_event *event)
+{
+    add_known(line, "event", event->name, NAME_BYTES);
+    add_known(line, "job", event->job, NAME_BYTES);
+    add_known(line, "party", event->party, NAME_BYTES);
+    if (event->party.bytes > 0)
+        add(line, ",\"incarnation\":%" PRIu64, event->incarnation);
+    add_known(line, "principal", event->principal, NAME_BYTES);
+    add_known(line, "peer", event->peer, NAME_BYTES);
+    add_known(line, "error", event->error, LIMIT_ERROR_ID_BYTES);
+}
+
 static void write_json(enum log_level level, const struct log_event *event, struct span text)
 {
     struct line line = {.count = 0};
@@ -138,14 +157,8 @@ static void write_json(enum log_level level, const struct log_event *event, stru
     add(&line, "{");
     add_member(&line, "time", span_text(date), NAME_BYTES);
     add_member(&line, "level", span_text(levels[level].name), NAME_BYTES);
-    if (event != NULL) {
-        add_member(&line, "event", event->name, NAME_BYTES);
-        add_member(&line, "job", event->job, NAME_BYTES);
-    }
-    if (event != NULL && event->party.bytes > 0) {
-        add_member(&line, "party", event->party, NAME_BYTES);
-        add(&line, ",\"incarnation\":%" PRIu64, event->incarnation);
-    }
+    if (event != NULL)
+        add_event(&line, event);
     add_member(&line, "message", text, TEXT_BYTES);
     add(&line, "}\n");
     fwrite(line.bytes, 1, line.count, stderr);

@@ -31,14 +31,17 @@ bool log_is_journal(const char *journal_stream);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An event of a job. */
+/* What a line is about.  What is empty is not known, or there is none. */
 struct log_event {
     struct span name;
     struct span job;
-    struct span party; /* empty: of the whole job */
-    uint64_t incarnation;
+    struct span party;
+    uint64_t incarnation;  /* of the party */
+    struct span principal; /* whom the party belongs to */
+    struct span peer;      /* where the connection comes from */
+    struct span error;     /* id of the error that the event tells of */
 };
-/* line: all of it as text.  JSON also has each member of the event. */
+/* line: the event as text.  JSON also has each member that is known. */
 void log_event(enum log_level level, const struct log_event *event, const char *line);
 
 #endif

@@ -163,9 +163,7 @@ static void carry_out(struct loop *loop)
             access_change_ask(&loop->access_change, &loop->peers, out.conn);
             break;
         case CORE_PORT_FACT: buffer_unref(&out.part); break; /* no journal: none was asked for */
-        case CORE_PORT_LOG:
-            log_event(out.is_warning ? LOG_WARNING : LOG_DETAIL, &out.event, out.text);
-            break;
+        case CORE_PORT_LOG: who_log(&loop->who, &out); break;
         }
         buffer_unref(&out.part);
     }
@@ -277,8 +275,7 @@ static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_
     peer->is_forgotten = true;
     if (peer->fd >= 0)
         (void)shutdown(peer->fd, SHUT_RDWR); /* a closed connection needs no shutdown */
-    log_line(LOG_WARNING, "%s channel: closed a connection that nobody in the access file has",
-             channel_name(peer->lane));
+    who_log_stranger(&loop->who, peer, channel_name(peer->lane));
 }
 
 /* The connection of a first part.  On a busy machine it is read in the turn in which the connection

@@ -2,6 +2,8 @@
 /* who.c -- see who.h. */
 #include "broker/io/who.h"
 
+#include "broker/io/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -35,4 +37,32 @@ void who_describe(void *arg, struct msg_who_row *row)
         row->address = span_text(peer->address);
     int64_t end_s = authentication_end_s(who->authentication, &peer->identity);
     row->until_s = end_s != INT64_MAX ? end_s : 0;
+}
+
+/* "127.0.0.1", or "uid 1000" of a peer by ipc. */
+static struct span place_of(struct who *who, const struct peer *peer)
+{
+    if (!is_by_ipc(peer))
+        return span_text(peer->address);
+    write_identity(who, peer);
+    return span_text(who->identity);
+}
+
+void who_log(struct who *who, const struct core_port_out *out)
+{
+    struct log_event event = out->event;
+    const struct peer *peer = out->conn != 0 ? peers_by_conn(who->peers, out->conn) : NULL;
+    if (peer != NULL)
+        event.peer = place_of(who, peer);
+    log_event(out->is_warning ? LOG_WARNING : LOG_DETAIL, &event, out->text);
+}
+
+void who_log_stranger(struct who *who, const struct peer *peer, const char *channel)
+{
+    char line[192];
+    struct span place = place_of(who, peer);
+    snprintf(line, sizeof line,
+             "%s channel: closed a connection that nobody in the access file has: from %.*s",
+             channel, (int)place.bytes, (const char *)place.data);
+    log_event(LOG_WARNING, &(struct log_event){.peer = place}, line);
 }

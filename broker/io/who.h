@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* who.h -- what the answer to "who is connected?" has of a connection: its key, address and end. */
+/* who.h -- what the answer to "who is connected?" and the log have of a connection: its key,
+ * address and end. */
 #ifndef IO_WHO_H
 #define IO_WHO_H
 
 #include "broker/io/authentication.h"
+#include "broker/io/core_port.h"
 #include "broker/io/peers.h"
 #include "libbus/wire/msg.h"
 
@@ -15,5 +17,10 @@ struct who {
 
 /* arg: a struct who.  Fills in what the core does not know of row->connection. */
 void who_describe(void *arg, struct msg_who_row *row);
+
+/* Writes a CORE_PORT_LOG to the log, with the address of its connection. */
+void who_log(struct who *who, const struct core_port_out *out);
+/* Writes that nobody in the access file has this connection. */
+void who_log_stranger(struct who *who, const struct peer *peer, const char *channel);
 
 #endif

@@ -677,6 +677,39 @@ static void expect_log(const char *words)
     while (strstr(line, words) == NULL);
 }
 
+static void start_with_json(void)
+{
+    stage_close();
+    stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, "--log",
+                                          "json", "--verbose", NULL});
+}
+
+Test(access, is_named_in_the_log_with_address_and_error)
+{
+    char words[TEXT_BYTES];
+    start_with_json();
+    struct bus *bob = must_open_as(BOB);
+    struct bus *alice = must_open_as(ALICE);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    must_flush(alice);
+    expect_log(
+        "\"event\":\"party.joined\",\"job\":\"default\",\"party\":\"alice\",\"incarnation\":1,"
+        "\"principal\":\"alice\",\"peer\":\"127.0.0.1\",");
+    struct bus_error *error = bus_error_new("test.failed", NULL, "no more");
+    bus_fail(alice, error);
+    bus_error_unref(&error);
+    error = expect_await_failed(bob, "alice/w", 0, "application");
+    snprintf(words, sizeof words,
+             "\"event\":\"party.failed\",\"job\":\"default\",\"party\":\"alice\",\"incarnation\":1,"
+             "\"principal\":\"alice\",\"peer\":\"127.0.0.1\",\"error\":\"%s\"",
+             bus_error_id(error));
+    expect_log(words);
+    bus_error_unref(&error);
+    bus_slot_fail(&slot, NULL);
+    (void)bus_close(&alice, SOON_MS); /* it is over */
+    must_close(&bob);
+}
+
 Test(access, fails_what_a_revoked_party_owes)
 {
     char text[TEXT_BYTES];

@@ -255,6 +255,8 @@ Test(service, logs_an_object_a_line)
             cr_expect_str_eq(member(object, "level"), "warning");
             cr_expect_str_eq(member(object, "job"), "default");
             cr_expect_str_eq(member(object, "party"), "alice");
+            cr_expect_eq(strncmp(member(object, "error"), "default/alice/1/", 16), 0, "%s", line);
+            cr_expect_null(json_object_get(object, "principal"), "nobody has a name here");
             cr_expect_eq(json_integer_value(json_object_get(object, "incarnation")), 1);
         }
         json_decref(object);

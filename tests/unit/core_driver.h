@@ -386,7 +386,7 @@ static inline void say_task(const struct effect *effect)
 }
 
 /* For the operator, as it stands when the step is over. */
-static inline void keep_log(const struct msg_event *event)
+static inline void keep_log(const struct effect_log *event)
 {
     (void)snprintf(logged, sizeof logged, "%.*s: %.*s", (int)event->name.bytes,
                    (const char *)event->name.data, (int)event->text.bytes,
@@ -499,7 +499,7 @@ static inline void step(struct event event)
         case EFFECT_RELEASE: references -= effect->count; break;
         case EFFECT_DROP: say("%u dropped\n", effect->conn); break;
         case EFFECT_RELOAD: say("%u wants another table\n", effect->conn); break;
-        case EFFECT_LOG: keep_log(&effects.msgs[effect->index].as.event); break;
+        case EFFECT_LOG: keep_log(&effects.logs[effect->index]); break;
         case EFFECT_FACT: break;
         }
     }

@@ -65,7 +65,9 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
 {
     (void)core;
     last = *now;
-    effects_log(effects)->as.event.name = span_text("resumed");
+    struct effect_log *log = effects_log(effects, 0);
+    log->name = span_text("resumed");
+    log->job = span_text("job");
 }
 
 void core_snapshot(struct core *core, struct effects *effects)
@@ -696,15 +698,22 @@ Test(core_port, packs_large_frames_up_to_the_size_of_a_bulk_batch)
 
 static void log_something(struct effects *effects)
 {
-    struct msg *msg = effects_log(effects);
-    msg->as.event.name = span_text("party.lost");
-    msg->as.event.topic = span_text("job");
-    msg->as.event.party = span_text("mallory");
-    msg->as.event.incarnation = 3;
-    msg->as.event.text = span_text("its connection closed");
-    msg = effects_log(effects);
-    msg->as.event.name = span_text("refused");
-    msg->as.event.topic = span_text("job");
+    struct effect_log *log = effects_log(effects, CONTROL);
+    log->name = span_text("party.lost");
+    log->job = span_text("job");
+    log->party = span_text("mallory");
+    log->incarnation = 3;
+    log->text = span_text("its connection closed");
+    log->error = span_text("job/mallory/3/1");
+    snprintf(log->principal, sizeof log->principal, "acme");
+    log = effects_log(effects, 0);
+    log->name = span_text("refused");
+    log->job = span_text("job");
+}
+
+static void log_of_a_stranger(struct effects *effects)
+{
+    effects_log(effects, DATA)->name = span_text("refused");
 }
 
 static void say_what_may_be_kept_first(struct effects *effects)
@@ -909,9 +918,20 @@ Test(core_port, gives_log_lines_as_text)
     cr_expect_eq(out.kind, CORE_PORT_LOG);
     cr_expect(out.is_warning);
     cr_expect_str_eq(out.text, "party.lost job/mallory/3: its connection closed");
+    cr_expect_eq(out.conn, CONTROL);
+    cr_expect(span_equal(out.event.principal, span_text("acme")));
+    cr_expect(span_equal(out.event.error, span_text("job/mallory/3/1")));
     cr_assert(core_port_out(port, &out));
     cr_expect_not(out.is_warning);
     cr_expect_str_eq(out.text, "refused job");
+    cr_expect_eq(out.conn, 0);
+    nothing_out();
+    script = log_of_a_stranger;
+    core_port_tick(port, now);
+    cr_assert(core_port_out(port, &out));
+    cr_expect_str_eq(out.text, "refused a connection without a session");
+    cr_expect_eq(out.conn, DATA);
+    cr_expect_eq(out.event.job.bytes, 0);
     nothing_out();
 }
 
@@ -1020,7 +1040,7 @@ Test(core_port, measures_a_snapshot_before_what_follows_is_said)
     core_port_resume(port, now);
     (void)core_port_snapshot_bytes(port);
     cr_assert(core_port_out(port, &out));
-    cr_expect_str_eq(out.text, "resumed ");
+    cr_expect_str_eq(out.text, "resumed job");
     nothing_out();
 }
 
@@ -1031,7 +1051,7 @@ Test(core_port, says_what_follows_when_a_replay_ends)
     cr_expect(last.now_ns == now.now_ns && last.wall_ns == now.wall_ns);
     cr_assert(core_port_out(port, &out));
     cr_expect_eq(out.kind, CORE_PORT_LOG);
-    cr_expect_str_eq(out.text, "resumed ");
+    cr_expect_str_eq(out.text, "resumed job");
     nothing_out();
 }
 

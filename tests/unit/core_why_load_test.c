@@ -73,14 +73,13 @@ static void step(struct event event)
         seen.longest_ns = took_ns;
     for (uint32_t i = 0; i < effects.count; i++) {
         const struct effect *effect = &effects.items[i];
-        const struct msg *msg = &effects.msgs[effect->index];
+        const struct effect_log *log = &effects.logs[effect->index];
         if (effect->type == EFFECT_SEND_MSG)
-            look_at_msg(msg);
-        if (effect->type != EFFECT_LOG ||
-            !span_equal(msg->as.event.name, span_text(EVENT_JOB_DEADLOCK)))
+            look_at_msg(&effects.msgs[effect->index]);
+        if (effect->type != EFFECT_LOG || !span_equal(log->name, span_text(EVENT_JOB_DEADLOCK)))
             continue;
         seen.deadlocks += 1;
-        seen.members += (uint32_t)msg->as.event.count;
+        seen.members += (uint32_t)log->count;
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* log_test.c -- one line a record: as text and as JSON, with a priority and without. */
 #include "broker/io/log.h"
+#include "libbus/base/limits.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -155,6 +156,51 @@ Test(log, gives_the_members_of_an_event)
     log_event(LOG_INFO, &event, "its connection\nclosed");
     cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"info\",\"event\":\"party.lost\","
                              "\"job\":\"job\\\"1\",\"message\":\"its connection\\u000aclosed\"}\n");
+}
+
+/* Foreign names are escaped, as all text is; what is not known is not there. */
+Test(log, says_whose_connection_and_which_error_it_is)
+{
+    struct log_event event = {.name = span_text("party.failed"),
+                              .job = span_text("train"),
+                              .party = span_text("alice"),
+                              .incarnation = 1,
+                              .principal = span_text("ac\"me"),
+                              .peer = span_text("127.0.0.1"),
+                              .error = span_text("train/alice/1/2")};
+    choose(true, false);
+    log_event(LOG_WARNING, &event, "x");
+    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"event\":\"party.failed\","
+                             "\"job\":\"train\",\"party\":\"alice\",\"incarnation\":1,"
+                             "\"principal\":\"ac\\\"me\",\"peer\":\"127.0.0.1\","
+                             "\"error\":\"train/alice/1/2\",\"message\":\"x\"}\n");
+    log_event(LOG_WARNING, &(struct log_event){.peer = span_text("uid 7")}, "y");
+    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"peer\":\"uid 7\","
+                             "\"message\":\"y\"}\n");
+}
+
+/* Each member as long as it can be, and each byte of it escaped. */
+Test(log, has_room_for_the_longest_members)
+{
+    char text[LONG_BYTES];
+    memset(text, '\x01', sizeof text);
+    struct span name = span_of(text, LIMIT_NAME_BYTES);
+    struct log_event event = {.name = name,
+                              .job = name,
+                              .party = name,
+                              .incarnation = UINT64_MAX,
+                              .principal = name,
+                              .peer = name,
+                              .error = span_of(text, LIMIT_ERROR_ID_BYTES)};
+    text[TEXT_BYTES] = '\0';
+    choose(true, true);
+    log_event(LOG_WARNING, &event, text);
+    const char *line = take();
+    size_t bytes = strlen(line);
+    const char *message = strstr(line, "\"message\":\"");
+    cr_assert_not_null(message);
+    cr_expect_str_eq(line + bytes - 3, "\"}\n");
+    cr_expect_eq(line + bytes - 3 - (message + 11), (ptrdiff_t)6 * TEXT_BYTES);
 }
 
 Test(log, knows_the_stream_of_the_journal)

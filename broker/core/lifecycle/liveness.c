@@ -217,7 +217,7 @@ void session_violation(struct core *core, conn_id conn, const char *complaint)
         complaints = &session->job->observers;
     }
     core->counts.violations[speaker] += 1;
-    tell_complaint(core, complaints, session != NULL ? session->incarnation : 0, complaint);
+    tell_complaint(core, complaints, conn, session != NULL ? session->incarnation : 0, complaint);
     session_closed(core, conn);
 }
 

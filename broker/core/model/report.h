@@ -17,13 +17,14 @@ struct text {
 
 /* Reports that clients broke the protocol.  After each the core counts for a while. */
 struct complaints {
-    struct job *job;      /* NULL: an unknown connection; all jobs are told */
-    struct party *party;  /* NULL: an observer, or an unknown connection */
-    struct timer timer;   /* set after a report: the next one waits for it */
-    int64_t period_ms;    /* how long */
-    uint64_t count;       /* complaints since the last report */
-    uint32_t incarnation; /* of the last complaint */
-    struct text text;     /* of the last complaint */
+    struct job *job;     /* NULL: an unknown connection; all jobs are told */
+    struct party *party; /* NULL: an observer, or an unknown connection */
+    struct timer timer;  /* set after a report: the next one waits for it */
+    int64_t period_ms;   /* how long */
+    uint64_t count;      /* complaints since the last report */
+    conn_id conn;        /* of the last complaint, as are those below */
+    uint32_t incarnation;
+    struct text text;
 };
 
 /* Reports of the journal's health to all jobs, at most one in a while. */

@@ -13,6 +13,7 @@
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/storms.h"
 #include "broker/core/tables/timers.h"
+#include "libbus/base/must.h"
 
 #include <string.h>
 
@@ -105,6 +106,23 @@ static void mark_told(struct core *core, struct job *job)
         list_push(&core->told, &job->tell_link);
 }
 
+/* A log line about this incarnation.  Principal and connection are those of the party's newest one:
+ * of an older one they are not known any more. */
+static struct effect_log *log_of_party(struct core *core, const struct party *party,
+                                       uint32_t incarnation)
+{
+    bool is_newest = party->incarnation == incarnation;
+    conn_id conn = is_newest && party->session != NULL ? party->session->control : 0;
+    struct effect_log *log = effects_log(core->effects, conn);
+    struct span principal = is_newest ? party->account->name : SPAN_NONE;
+    log->party = party->name;
+    log->incarnation = incarnation;
+    must(principal.bytes < sizeof log->principal);
+    if (principal.bytes > 0)
+        memcpy(log->principal, principal.data, principal.bytes);
+    return log;
+}
+
 /* Logs events about parties and connections; slots are too many for a log.  The effect borrows the
  * texts of the kept event, because the caller's texts may be gone when the effect is carried
  * out. */
@@ -116,13 +134,14 @@ static void log_event(struct core *core, const struct job *job, const struct tel
         return;
     const struct job_event *kept = event_at(job, job->event_next - 1);
     size_t before = (size_t)kept->name_bytes + kept->party_bytes + kept->topic_bytes;
-    struct msg_event *event = &effects_log(core->effects)->as.event;
-    event->name = span_text(what->name);
-    event->topic = job->name;
-    event->party = what->party != NULL ? what->party->name : SPAN_NONE;
-    event->incarnation = what->incarnation;
-    event->count = what->count;
-    event->text = span_of(kept->text + before, kept->text_bytes);
+    struct effect_log *log = what->party != NULL
+                                 ? log_of_party(core, what->party, what->incarnation)
+                                 : effects_log(core->effects, 0);
+    log->name = span_text(what->name);
+    log->job = job->name;
+    log->count = what->count;
+    log->text = span_of(kept->text + before, kept->text_bytes);
+    log->error = what->failure != NULL ? failure_id(what->failure) : SPAN_NONE;
 }
 
 bool tell_keep(struct core *core, struct job *job, const struct tell_event *what)
@@ -302,11 +321,10 @@ static void complain_to(struct core *core, struct job *job, const struct complai
 /* Where there is an access file, a stranger writes into no job's history. */
 static void log_complaints(struct core *core, const struct complaints *complaints)
 {
-    struct msg_event *event = &effects_log(core->effects)->as.event;
-    event->name = span_text(EVENT_REFUSED);
-    event->topic = span_text("a connection without a session");
-    event->count = complaints->count;
-    event->text = span_of(complaints->text.data, complaints->text.bytes);
+    struct effect_log *log = effects_log(core->effects, complaints->conn);
+    log->name = span_text(EVENT_REFUSED);
+    log->count = complaints->count;
+    log->text = span_of(complaints->text.data, complaints->text.bytes);
 }
 
 /* One event stands for all that came since the last one. */
@@ -324,10 +342,11 @@ static void complain(struct core *core, struct complaints *complaints)
     timers_set(&core->timers, &complaints->timer, core_clock(core) + complaints->period_ms * MS_NS);
 }
 
-void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
-                    const char *text)
+void tell_complaint(struct core *core, struct complaints *complaints, conn_id conn,
+                    uint32_t incarnation, const char *text)
 {
     complaints->count += 1;
+    complaints->conn = conn;
     complaints->incarnation = incarnation;
     text_init(&complaints->text);
     text_add(&complaints->text, text);

@@ -39,8 +39,8 @@ bool tell_keep(struct core *core, struct job *job, const struct tell_event *what
 void complaints_init(struct complaints *complaints, struct job *job, struct party *party);
 /* The protocol was broken: those who watch the job, or all jobs, learn of it; at once if it is the
  * first time, else with a count when its time has come. */
-void tell_complaint(struct core *core, struct complaints *complaints, uint32_t incarnation,
-                    const char *text);
+void tell_complaint(struct core *core, struct complaints *complaints, conn_id conn,
+                    uint32_t incarnation, const char *text);
 void tell_complaints(struct core *core, struct complaints *complaints); /* its time has come */
 /* A tap of a job that does not exist yet waits for it. */
 void tell_tap(struct core *core, struct session *session, const struct msg_tap *msg);

@@ -17,6 +17,7 @@ void effects_fini(struct effects *effects)
     memory_give(effects->memory, effects->items, effects->room * sizeof *effects->items);
     memory_give(effects->memory, effects->msgs, effects->msg_room * sizeof *effects->msgs);
     memory_give(effects->memory, effects->frames, effects->frame_room * sizeof *effects->frames);
+    memory_give(effects->memory, effects->logs, effects->log_room * sizeof *effects->logs);
     memory_give(effects->memory, effects->fact_bytes, effects->fact_room);
     effects_init(effects, effects->memory);
 }
@@ -26,6 +27,7 @@ void effects_clear(struct effects *effects)
     effects->count = 0;
     effects->msg_count = 0;
     effects->frame_count = 0;
+    effects->log_count = 0;
     effects->fact_used = 0;
     if (effects->fact_room > FACT_ROOM_KEPT) {
         memory_give(effects->memory, effects->fact_bytes, effects->fact_room);
@@ -144,11 +146,14 @@ void effects_reload(struct effects *effects, conn_id conn)
     append(effects, EFFECT_RELOAD, conn);
 }
 
-struct msg *effects_log(struct effects *effects)
+struct effect_log *effects_log(struct effects *effects, conn_id conn)
 {
-    struct msg *msg = effects_msg(effects, 0, MSG_EVENT);
-    effects->items[effects->count - 1].type = EFFECT_LOG;
-    return msg;
+    effects->logs = effects_grow(effects, effects->logs, &effects->log_room, effects->log_count,
+                                 sizeof *effects->logs);
+    append(effects, EFFECT_LOG, conn)->index = effects->log_count;
+    struct effect_log *log = &effects->logs[effects->log_count++];
+    *log = (struct effect_log){.incarnation = 0};
+    return log;
 }
 
 void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload)

@@ -5,6 +5,7 @@
 #define CORE_EFFECT_H
 
 #include "broker/core/tables/event.h"
+#include "libbus/base/limits.h"
 #include "libbus/base/memory.h"
 #include "libbus/wire/error.h"
 #include "libbus/wire/fact.h"
@@ -21,7 +22,7 @@ enum effect_type {
     EFFECT_RETAIN,     /* count more references on payload */
     EFFECT_RELEASE,    /* count fewer */
     EFFECT_DROP,       /* forget conn: parts from it are ignored from now on */
-    EFFECT_LOG,        /* a line for the operator's log: an EVENT, with the job as its topic */
+    EFFECT_LOG,        /* a line for the operator's log; conn: whom it is about, or 0 */
     EFFECT_RELOAD,     /* read the access file again, for conn; then EVENT_ACCESS or ACCESS_WORD */
     EFFECT_FACT,       /* append this record to the journal, before what comes behind it is said */
 };
@@ -41,12 +42,25 @@ struct effect {
                            SEND_MSG of DEAD_VALUE: bytes of the value before those wanted */
     uint32_t skip;      /* SEND_PART, SEND_TASK: values of the frame before the first one sent */
     bool is_whole; /* SEND_RANGE, SEND_PART: the step that let the payload in settled these slots */
-    uint32_t index; /* of the message or frame in the arrays below; FACT: its enum fact_type */
+    uint32_t index; /* of the message, frame or log line in the arrays below;
+                       FACT: its enum fact_type */
 };
 
 struct effect_frame {
     struct frame frame;   /* value: borrowed */
     struct frame_gap gap; /* of a GAP: its value is encoded by who carries the effect out */
+};
+
+/* What a log line tells. */
+struct effect_log {
+    struct span name;  /* of the event */
+    struct span job;   /* empty: it is about a connection without a session */
+    struct span party; /* empty: it is about no party */
+    uint64_t incarnation;
+    uint64_t count;
+    struct span text;
+    struct span error;                    /* id of the error that it tells of; empty: of none */
+    char principal[LIMIT_NAME_BYTES + 1]; /* whom the party belongs to; "": not known */
 };
 
 /* Grows as needed; cleared and used again for each step. */
@@ -58,6 +72,8 @@ struct effects {
     uint32_t msg_count, msg_room;
     struct effect_frame *frames;
     uint32_t frame_count, frame_room;
+    struct effect_log *logs;
+    uint32_t log_count, log_room;
     uint8_t *fact_bytes; /* encoded, one behind the other */
     uint32_t fact_used, fact_room;
 };
@@ -87,7 +103,8 @@ void effects_retain(struct effects *effects, payload_id payload, uint32_t count)
 void effects_release(struct effects *effects, payload_id payload, uint32_t count);
 void effects_drop(struct effects *effects, conn_id conn);
 void effects_reload(struct effects *effects, conn_id conn);
-struct msg *effects_log(struct effects *effects);
+/* The pointer is good until the next one. */
+struct effect_log *effects_log(struct effects *effects, conn_id conn);
 /* The fact is encoded here: what its spans point to may go. */
 void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload);
 /* The record of a FACT, borrowed until the next one is appended. */
