@@ -138,6 +138,7 @@ static void expect_nowhere(const char *const *secrets)
     expect_untold(secrets);
     expect_untold_by_tap(secrets);
     cr_expect_gt(folder_holds(folder.path, "alice"), 0, "nothing was recorded");
+    cr_expect_neq(memory_holds(stage.process.pid, journal), 0, "the memory was not looked through");
     for (const char *const *secret = secrets; *secret != NULL; secret++) {
         cr_expect_eq(folder_holds(folder.path, *secret), 0, "wire: %s", *secret);
         cr_expect_eq(folder_holds(journal, *secret), 0, "journal: %s", *secret);
