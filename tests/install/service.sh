@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 # usage: service.sh SOURCE BUILD
-# The unit of systemd: it is well formed, exposes little, its user can be made, and the broker makes
-# no system call, and opens no socket, that the unit forbids.
+# The unit of systemd: it is well formed, exposes little, and its user can be made.  The broker, and
+# errbus web as its child, make no system call, and open no socket, that the unit forbids.
 set -eu
 source=$1
 build=$2
@@ -18,7 +18,7 @@ trap end EXIT
 
 # shellcheck source=tests/lib/faults.sh
 . "$(dirname "$0")/../lib/faults.sh"
-evidence=$work/log
+evidence="$work/log $work/errors"
 
 for tool in systemd-analyze systemd-sysusers strace; do
     command -v "$tool" >/dev/null || {
@@ -82,11 +82,34 @@ allowed >"$work/allowed"
 grep -qx read "$work/allowed" || die "the unit does not even allow read"
 ! grep -qx setuid "$work/allowed" || die "the unit allows setuid"
 
+is_web=
+# Asks errbus web for the page, figures and events, as a browser and Prometheus do.
+look_at_page() {
+    tries=0
+    until grep -q 'errbus web: ready: ' "$work/errors"; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || die "errbus web is not ready"
+        sleep 0.1
+    done
+    origin=$(sed -n 's/^errbus web: ready: //p' "$work/errors")
+    python3 - "$origin" >"$work/log" 2>&1 <<'END' || die "errbus web does not serve what it has"
+import sys
+from urllib.request import urlopen
+
+for path in ("/", "/metrics", "/readyz", "/api/status", "/api/why?job=default"):
+    with urlopen(sys.argv[1] + path, timeout=60) as answer:
+        assert answer.read(), path
+with urlopen(sys.argv[1] + "/api/stream?job=default&from=1", timeout=60) as stream:
+    while not stream.readline().startswith(b"data: "):
+        pass
+END
+}
+
 # run OPTION...: a broker under strace that serves a value, an error and a reload, and stops.
 run() {
     mkdir -p "$work/state"
     STATE_DIRECTORY=$work/state strace -f -qq -o "$work/trace" "$build/broker/errbusd" "$@" \
-        >"$work/ready" 2>"$work/log" &
+        >"$work/ready" 2>"$work/errors" &
     broker=$!
     tries=0
     until grep -q '^errbusd ready' "$work/ready"; do
@@ -101,6 +124,7 @@ run() {
     got=$("$build/clients/errbus" sub -p bob -C 1 -W 60 alice/a 2>"$work/log") || die "no value comes"
     [ "$got" = one ] || die "bob gets '$got'"
     "$build/clients/errbus" status >"$work/log" 2>&1 || die "no status"
+    [ -z "$is_web" ] || look_at_page
     child=$(cat "/proc/$broker/task/$broker/children")
     kill -HUP $child
     kill -TERM $child
@@ -116,9 +140,26 @@ run() {
     while read -r family; do
         case " $families " in *" $family "*) ;; *) die "errbusd $*: the unit forbids $family" ;; esac
     done <"$work/families"
+    # What MemoryDenyWriteExecute= refuses.
+    ! grep -E ' (mmap|mprotect|pkey_mprotect)\(.*(PROT_WRITE\|PROT_EXEC|mprotect.*PROT_EXEC)' "$work/trace" \
+        >"$work/log" || die "errbusd $*: memory that the unit forbids"
 }
 run --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*'
 # An interface is looked up by netlink; at `process` the journal syncs in another way.
 run --control 'tcp://lo:*' --data 'tcp://lo:*' --open --durability process --log json
 grep -q AF_NETLINK "$work/families" || die "no interface was looked up"
-echo "the unit is well formed, and forbids nothing that the broker does"
+# errbus web is a child of the broker, and has no other rights.
+if [ -x "$build/clients/errbus-web" ]; then
+    {
+        echo "uid tester $(id -u)"
+        echo "allow tester party as alice bob in *"
+        echo "allow tester tap status in *"
+    } >"$work/access"
+    is_web=1
+    run --control "ipc://$work/control" --data "ipc://$work/data" --access "$work/access" \
+        --web 127.0.0.1:0
+    grep -q 'execve(.*errbus-web' "$work/trace" || die "strace did not see errbus web"
+    grep -qx memfd_create "$work/calls" || die "errbus web got no key"
+    grep -qx listen "$work/calls" || die "errbus web does not listen"
+fi
+echo "the unit is well formed, and forbids nothing that the broker and errbus web do"
