@@ -5,6 +5,11 @@
 #include "clients/cli.h"
 #include "clients/status_text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { INSTANCE_DIGITS = 16 };
+
 static const char *kind_text(enum bus_status_kind kind)
 {
     switch (kind) {
@@ -102,8 +107,11 @@ void status_json_print(FILE *out, const struct bus_status *status,
 {
     const char *durability = bus_durability_name(bus_status_durability(status));
     struct cli_json *line = cli_json_new();
+    char instance[INSTANCE_DIGITS + 1]; /* JSON's readers take numbers for doubles */
+    snprintf(instance, sizeof instance, "%0*" PRIx64, INSTANCE_DIGITS, bus_status_instance(status));
     cli_json_text(line, "kind", "broker");
     cli_json_text(line, "version", bus_status_version(status));
+    cli_json_text(line, "instance", instance);
     cli_json_text(line, "durability", durability);
     cli_json_number(line, "uptime_ms", (int64_t)bus_status_uptime_ms(status));
     cli_json_number(line, "refused", (int64_t)bus_status_refused(status));

@@ -21,6 +21,7 @@ struct bus_status {
     size_t room;
     char version[LIMIT_NAME_BYTES + 1];
     uint64_t uptime_ms;
+    uint64_t instance;
     uint64_t refused;
     uint64_t cursor; /* where the next part begins; 0: there is none */
     enum bus_durability durability;
@@ -122,6 +123,7 @@ static enum bus_err status_take_row(struct bus *bus, const struct msg *row, void
     if (row->type == MSG_STATUS_END) {
         status_finish(status, &row->as.status_end);
         status->durability = (enum bus_durability)session_durability(bus->session);
+        status->instance = session_instance(bus->session);
         return BUS_OK;
     }
     if (!status_add_row(status, &row->as.status_row))
@@ -201,6 +203,11 @@ const struct bus_status_journal *bus_status_journal(const struct bus_status *sta
 uint64_t bus_status_uptime_ms(const struct bus_status *status)
 {
     return status != NULL ? status->uptime_ms : 0;
+}
+
+uint64_t bus_status_instance(const struct bus_status *status)
+{
+    return status != NULL ? status->instance : 0;
 }
 
 uint64_t bus_status_refused(const struct bus_status *status)

@@ -397,6 +397,16 @@ uint64_t bus_tap_next_id(const struct bus_tap *tap)
     return now < tap->next_id ? now : tap->next_id;
 }
 
+uint64_t bus_tap_instance(const struct bus_tap *tap)
+{
+    if (tap == NULL || api_is_foreign(tap->bus))
+        return 0;
+    api_lock(tap->bus);
+    uint64_t instance = tap->bus->session != NULL ? session_instance(tap->bus->session) : 0;
+    api_unlock(tap->bus);
+    return instance;
+}
+
 int bus_tap_fd(const struct bus_tap *tap)
 {
     if (tap == NULL || api_is_foreign(tap->bus))

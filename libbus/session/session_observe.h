@@ -33,6 +33,8 @@ void session_tap(struct session *session, uint64_t from_id);
 bool session_event_take(struct session *session, struct msg *out_event);
 /* The id of the job's next event, as the last WELCOME said; 0: not known. */
 uint64_t session_event_next(const struct session *session);
+/* Number of the broker instance, as the last WELCOME said; 0: there was none. */
+uint64_t session_instance(const struct session *session);
 /* Asks one question at a time: a message with a request and an answer.  The session fills in the
  * request and copies the texts, SESSION_TEXTS_BYTES together at most. */
 void session_ask(struct session *session, const struct msg *question);

@@ -78,6 +78,11 @@ uint64_t session_event_next(const struct session *session)
     return session->tap.event_next;
 }
 
+uint64_t session_instance(const struct session *session)
+{
+    return session->broker;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 void session_ask(struct session *session, const struct msg *question)

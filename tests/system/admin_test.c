@@ -338,6 +338,43 @@ Test(admin, of_a_forked_child_is_closed)
     bus_admin_close(&admin);
 }
 
+static uint64_t instance_of(struct bus_admin *admin)
+{
+    struct bus_error *error = NULL;
+    struct bus_status *status = NULL;
+    expect_code_of(bus_admin_status_get(admin, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    uint64_t instance = bus_status_instance(status);
+    bus_status_free(&status);
+    return instance;
+}
+
+/* A tap that has read nothing yet knows it, too. */
+Test(admin_restart, tells_a_broker_with_its_journal_from_another_one)
+{
+    revival_open();
+    revival_start("process", NULL);
+    struct bus_admin *admin = must_open_admin(revival.control, NULL);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    uint64_t instance = instance_of(admin);
+    cr_expect_neq(instance, 0);
+    cr_expect_eq(bus_tap_instance(tap), instance);
+    revival_kill();
+    revival_start("process", NULL);
+    cr_expect_eq(instance_of(admin), instance);
+    revival_kill();
+    snprintf(revival.journal, sizeof revival.journal, "%s/other", revival.folder.path);
+    revival_start("process", NULL);
+    uint64_t other = instance_of(admin);
+    cr_expect_neq(other, instance);
+    struct bus *bob = must_open("bob");
+    (void)expect_event(tap, "party.joined", "bob");
+    cr_expect_eq(bus_tap_instance(tap), other);
+    must_close(&bob);
+    bus_tap_close(&tap);
+    bus_admin_close(&admin);
+    revival_close();
+}
+
 Test(admin_restart, goes_on_with_a_broker_that_was_started_again)
 {
     struct bus_error *error = NULL;

@@ -64,6 +64,11 @@ BUS_API void bus_tap_gap(const struct bus_tap *tap, uint64_t *out_first_id, uint
  * events.  0: the broker does not say.  [any] */
 BUS_API uint64_t bus_tap_next_id(const struct bus_tap *tap);
 
+/* The broker instance that the tap is connected to, or was last, as bus_status_instance() has it.
+ * When it changes, the tap goes on with the first event of the other instance: ids count from 1
+ * again.  A tap that is opened to continue behind an id should compare the instances.  [any] */
+BUS_API uint64_t bus_tap_instance(const struct bus_tap *tap);
+
 /* A descriptor that is readable while bus_tap_next() would not wait.  Poll it; do not read or close
  * it.  It lives as long as the tap.  -1: there is no descriptor left.  [any] */
 BUS_API int bus_tap_fd(const struct bus_tap *tap);
