@@ -45,16 +45,22 @@ static bool grow(struct history *history)
     return true;
 }
 
+void history_forget(struct history *history)
+{
+    while (history->count > 0) {
+        drop_oldest(history);
+    }
+    history->next_id = 0;
+    history->forgotten += 1;
+}
+
 bool history_add(struct history *history, uint64_t id, char *brief, char *whole,
                  struct bus_error *error)
 {
     struct history_event event = {.id = id, .brief = brief, .whole = whole, .error = error};
     bool is_made = brief != NULL && whole != NULL;
     if (is_made && id < history->next_id) {
-        while (history->count > 0) {
-            drop_oldest(history);
-        }
-        history->forgotten += 1;
+        history_forget(history);
     }
     if (is_made && history->count == HISTORY_EVENTS_MAX) {
         drop_oldest(history);

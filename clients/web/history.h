@@ -3,8 +3,7 @@
  *
  * Ids rise.  A reader asks for the first event from an id on.  If that event has a larger id, the
  * events between are missing: the tap missed them, or they went for newer ones.  An id that does
- * not rise means that the broker forgot events: then all that is here goes, and `forgotten`
- * rises. */
+ * not rise means that the broker forgot events: then the history forgets all that it has. */
 #ifndef CLIENTS_WEB_HISTORY_H
 #define CLIENTS_WEB_HISTORY_H
 
@@ -34,12 +33,14 @@ struct history {
     size_t count;
     size_t bytes;
     uint64_t next_id;   /* behind the newest; 0: there was none */
-    uint32_t forgotten; /* how often ids fell */
+    uint32_t forgotten; /* how often it forgot all */
 };
 
 /* Takes texts and error over, also if it fails: false: no memory. */
 bool history_add(struct history *history, uint64_t id, char *brief, char *whole,
                  struct bus_error *error);
+/* All that is here goes, ids may begin anew, and `forgotten` rises. */
+void history_forget(struct history *history);
 /* The first event from this id on, or NULL: there is none yet.  Good until the next call that
  * changes the history. */
 const struct history_event *history_find(const struct history *history, uint64_t id);

@@ -485,20 +485,25 @@ static struct bus_tap *leave_job(struct looked_at *job)
 static bool read_events(struct site *site, struct looked_at *job)
 {
     struct watch_event events[WATCH_EVENTS_MAX];
+    bool is_anew = watch_begin_anew(&job->watch, now_ms());
     size_t count = watch_read(&job->watch, now_ms(), events);
     bool is_caught_up = watch_is_caught_up(&job->watch);
     pthread_mutex_lock(&site->lock);
+    if (is_anew) {
+        history_forget(&job->history);
+        job->is_caught_up = false;
+    }
     for (size_t i = 0; i < count; i++) {
         /* No memory: readers see that the id is missing. */
         (void)history_add(&job->history, events[i].id, events[i].brief, events[i].whole,
                           events[i].error);
     }
     job->is_caught_up |= is_caught_up;
-    if (count > 0) {
+    if (count > 0 || is_anew) {
         streams_wake(&site->streams, &job->history);
     }
     pthread_mutex_unlock(&site->lock);
-    return count == WATCH_EVENTS_MAX;
+    return count == WATCH_EVENTS_MAX || is_anew;
 }
 
 /* true: some job has more to read at once. */

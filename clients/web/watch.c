@@ -23,6 +23,22 @@ void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64
     (void)err;
 }
 
+bool watch_begin_anew(struct watch *watch, int64_t now_ms)
+{
+    uint64_t before = watch->instance;
+    if (watch->tap == NULL) {
+        return false;
+    }
+    watch->instance = bus_tap_instance(watch->tap);
+    if (before == 0 || before == watch->instance) {
+        return false;
+    }
+    bus_tap_close(&watch->tap);
+    watch->next_id = 0;
+    watch->retry_ms = now_ms;
+    return true;
+}
+
 /* The line that `print` writes; NULL: no memory. */
 static char *text_of(const struct bus_event *event,
                      void (*print)(FILE *out, const struct bus_event *event))

@@ -2,7 +2,8 @@
 /* watch.h -- a job that somebody looks at: a tap, and what it says as texts.
  *
  * The tap begins with the oldest event that the broker keeps.  When it is lost, the next one goes
- * on behind the last event. */
+ * on behind the last event.  Another broker instance has none of these events: the watch then
+ * begins anew. */
 #ifndef CLIENTS_WEB_WATCH_H
 #define CLIENTS_WEB_WATCH_H
 
@@ -21,6 +22,7 @@ struct watch {
     struct bus_tap *tap; /* NULL: none, or none at the moment */
     int64_t retry_ms;    /* when to open one */
     uint64_t next_id;    /* behind the last event, or behind the last gap; 0: none so far */
+    uint64_t instance;   /* of the broker whose events they are; 0: none so far */
 };
 
 /* One event: texts and the reference are the caller's. */
@@ -33,6 +35,9 @@ struct watch_event {
 
 /* Opens a tap where there is none and it is time for a try; then waits timeout_ms at most. */
 void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64_t timeout_ms);
+/* Whether the tap has come to another broker instance.  Then it is closed, and the next one begins
+ * with the oldest event. */
+bool watch_begin_anew(struct watch *watch, int64_t now_ms);
 /* Reads what is there; how many events it is. */
 size_t watch_read(struct watch *watch, int64_t now_ms, struct watch_event out[WATCH_EVENTS_MAX]);
 /* Whether all events were read that the broker had when the tap was opened. */

@@ -83,6 +83,18 @@ Test(event_stream, says_that_the_broker_forgot_events)
     expect("event: reset\ndata: {}\n\nid: 1\ndata: {\"id\":1}\n\n");
 }
 
+/* Another broker has no event yet: the page is told at once, and once. */
+Test(event_stream, says_that_all_was_forgotten)
+{
+    add(5);
+    next_id = 6;
+    history_forget(&history);
+    expect("event: reset\ndata: {}\n\n");
+    expect(NULL);
+    add(1);
+    expect("id: 1\ndata: {\"id\":1}\n\n");
+}
+
 Test(event_stream, tells_much_in_parts)
 {
     enum { EVENTS = 3000 };

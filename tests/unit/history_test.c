@@ -99,6 +99,18 @@ Test(history, begins_again_when_an_id_does_not_rise)
     cr_expect_eq(history.next_id, 2);
 }
 
+Test(history, forgets_all_when_it_is_told_to)
+{
+    add(5);
+    history_forget(&history);
+    cr_expect_eq(history.forgotten, 1);
+    cr_expect_eq(history.count, 0);
+    cr_expect_eq(history.bytes, 0);
+    add(1);
+    cr_expect_eq(history.forgotten, 1, "ids begin anew");
+    cr_expect_eq(found(0), 1);
+}
+
 Test(history, takes_no_event_without_text)
 {
     add(1);

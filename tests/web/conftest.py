@@ -49,8 +49,8 @@ class Program:
 
 
 class Stage:
-    def __init__(self, folder):
-        self.journal = str(folder / "journal")
+    def __init__(self, journal):
+        self.journal = journal
         self.control, self.data = "tcp://127.0.0.1:*", "tcp://127.0.0.1:*"
         self.buses = []
         self.start_broker()
@@ -98,7 +98,7 @@ class Stage:
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory):
-    made = Stage(tmp_path_factory.mktemp("stage"))
+    made = Stage(str(tmp_path_factory.mktemp("stage") / "journal"))
     yield made
     made.close()
 

@@ -16,13 +16,15 @@ import pytest
 
 import errbus
 
-from conftest import SOON, Program, until
+from conftest import SOON, Program, Stage, until
 
 MISSING = [
     f"the package {package}"
     for package, program in (("chromium", "chromium"), ("chromium-driver", "chromedriver"))
     if shutil.which(program) is None
 ]
+MISSING += [f"a page built with the package {package}"
+            for package in os.environ.get("ERRBUS_PAGE_MISSING", "").split()]
 try:
     import selenium  # noqa: F401
 except ImportError:
@@ -286,6 +288,27 @@ def test_loses_no_event_over_a_restart_of_the_broker(stage, browser):
     shown = [int(row[0] or 0) for row in rows(browser, "events")]
     assert len(shown) > 10
     assert shown == list(range(shown[0], shown[0] - len(shown), -1)), shown
+
+
+def test_says_that_a_broker_without_a_journal_began_anew(browser):
+    stage = Stage("none")
+    before = [stage.open(f"before.{number}", "short-lived") for number in range(5)]
+    go(browser, stage, "short-lived")
+    show_all_events(browser)
+    until(lambda: newest(browser) >= len(before))
+    assert browser.execute_script("return document.getElementById('alert').hidden")
+    stage.broker.kill()
+    until(lambda: text(browser, "link") == "not live")
+    stage.start_broker()
+    until(lambda: text(browser, "link") == "live" and "began anew" in text(browser, "alert"))
+    until(lambda: rows(browser, "events") == [] and rows(browser, "parties") == [])
+    after = [stage.open(f"after.{number}", "short-lived") for number in range(8)]
+    until(lambda: row_of(browser, "parties", "after.7/1"))
+    until(lambda: newest(browser) >= len(after))
+    shown = [(int(row[0]), row[3]) for row in rows(browser, "events")]
+    assert [number for number, _ in shown] == list(range(len(shown), 0, -1)), shown
+    assert {name.partition(".")[0] for _, name in shown} <= {"", "after"}, shown
+    stage.close()
 
 
 def test_stays_responsive_in_a_storm_of_events(stage, browser):

@@ -8,6 +8,8 @@
 //
 // A page says which job it shows and whether anybody can see it.  While nobody can, there is no
 // stream and no question.  The stream then continues behind the last event.
+//
+// Another broker instance counts events from 1 again: then all that is kept goes.
 
 const QUESTIONS_MS = 1000;
 const FLUSH_MS = 150;      // events reach the pages in batches
@@ -64,6 +66,12 @@ class Job {
     this.source = source;
   }
 
+  beginAnew() {
+    this.close();
+    this.clear();
+    this.retryAt = 0;
+  }
+
   close() {
     if (this.source !== null) {
       this.source.close();
@@ -77,6 +85,7 @@ export class Feed {
     this.clients = new Set();
     this.jobs = new Map();
     this.asking = new Set(); // paths of questions under way
+    this.instance = null;    // of the broker, as it said last
     setInterval(() => this.ask(), QUESTIONS_MS);
     setInterval(() => this.flush(), FLUSH_MS);
   }
@@ -163,11 +172,22 @@ export class Feed {
     } finally {
       this.asking.delete(path);
     }
+    if (kind === "broker" && answer.status === 200) {
+      this.compare(answer.rows.find((row) => row.kind === "broker").instance);
+    }
     for (const client of this.visible()) {
       if (job === null || client.job === job) {
         client.post(answer);
       }
     }
+  }
+
+  compare(instance) {
+    if (this.instance !== null && this.instance !== instance) {
+      this.jobs.forEach((job) => job.beginAnew());
+      this.look();
+    }
+    this.instance = instance;
   }
 
   // Gives each page that can be seen the events that it does not have.

@@ -9,6 +9,7 @@ import { Timeline } from "./timeline.js";
 const ALIVE_MS = 3000;
 const EVENTS_SHOWN = 100;
 const EVENTS_KEPT = 5000;
+const ANEW_TOLD_MS = 600000; // how long the page says that the broker began anew
 
 const FAILURES = new Set(["party.lost", "party.failed", "slot.failed", "refused", "verdict.provisional",
   "verdict.final", "job.failing", "job.failed", "job.short", "task.dead", "leases.lost", "tasks.gone",
@@ -26,6 +27,8 @@ const state = {
   failedAt: [],     // when those of them that are failures happened
   trouble: "",      // why there is no answer
   troubleAt: 0,
+  instance: null,   // of the broker
+  isAnew: false,    // it is not the first one that this page has seen
   lastVerdict: "",  // that is drawn
 };
 
@@ -71,6 +74,10 @@ function showBroker() {
       ["refused", broker.refused]];
     $("broker").replaceChildren(...facts.map(([name, value]) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+    if (state.isAnew && broker.uptime_ms < ANEW_TOLD_MS) {
+      alerts.push(`The broker began anew ${duration(broker.uptime_ms)} ago, without its journal. It has ` +
+        "no job, party or event of before, and ids of events count from 1 again.");
+    }
     if (journal.state !== "well") {
       alerts.push(`The journal is ${journal.state}: ${journal.reason}`);
     }
@@ -283,10 +290,21 @@ function showTimeline() {
 
 // ---- what the feed says ----
 
+// Another instance of the broker knows nothing of what is shown.
+function compareInstance(answer) {
+  const { instance } = rowsOf(answer, "broker")[0];
+  if (state.instance !== null && state.instance !== instance) {
+    Object.assign(state, { isAnew: true, ofJob: null, why: null, verdict: null, events: [], failedAt: [] });
+    later(showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
+  }
+  state.instance = instance;
+}
+
 function takeAnswer(answer) {
   const isOk = answer.status === 200;
   if (answer.kind === "broker") {
     if (isOk) {
+      compareInstance(answer);
       state.broker = answer;
       state.trouble = "";
       state.troubleAt = Date.now();
