@@ -9,7 +9,15 @@ set(page_assets ${CMAKE_CURRENT_BINARY_DIR}/assets.c)
 set(embed ${CMAKE_CURRENT_SOURCE_DIR}/web/embed.cmake)
 set(page ${CMAKE_CURRENT_SOURCE_DIR}/web/page)
 set(notices "")
-if(D3_FILE AND DAGRE_FILE)
+set(page_missing "") # packages
+if(NOT D3_FILE)
+    list(APPEND page_missing libjs-d3)
+endif()
+if(NOT DAGRE_FILE)
+    list(APPEND page_missing node-dagre-layout)
+endif()
+set_property(GLOBAL PROPERTY errbus_page_missing ${page_missing})
+if(page_missing STREQUAL "")
     set(script "text/javascript")
     set(files "/|text/html|${page}/index.html" "/page.css|text/css|${page}/page.css"
               "/icon.svg|image/svg+xml|${page}/icon.svg"
@@ -21,11 +29,12 @@ if(D3_FILE AND DAGRE_FILE)
         list(APPEND notices /usr/share/doc/${package}/copyright)
     endforeach()
 else()
-    message(NOTICE "errbus web has no page: install the packages libjs-d3 and node-dagre-layout "
-                   "to build it")
+    list(JOIN page_missing " " packages)
+    message(NOTICE "errbus web has no page: install what is missing to build it (${packages})")
     set(missing ${CMAKE_CURRENT_BINARY_DIR}/page_missing.txt)
-    file(WRITE ${missing} "This build has no page: libjs-d3 and node-dagre-layout were not "
-                          "installed.  There are /metrics, /healthz, /readyz and /api/.\n")
+    file(CONFIGURE OUTPUT ${missing} CONTENT
+         "This program was built without its page, for want of ${packages}.\n\
+There are /metrics, /healthz, /readyz and /api/ (errbus-web(1)).\n")
     set(files "/|text/plain|${missing}")
 endif()
 set(depends ${embed})
