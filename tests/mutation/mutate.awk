@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 # mutate.awk -- what mutations.table says, for run.sh.
 #
-#   awk -v mode=list -f mutate.awk TABLE             NAME FILE TEST PROMISE SHORT, a line each; - : not short
+#   awk -v mode=list -f mutate.awk TABLE             NAME FILE TEST PROMISE SHORT PROGRAM, a line each; - : none
 #   awk -v mode=apply -v name=NAME -f mutate.awk TABLE FILE    the file with that mutation; 1: it does not fit
 
 function keep(list, text)
@@ -18,7 +18,7 @@ function finish()
         failed = 1
     }
     if (mode == "list")
-        print mutation, file, test, promise, short
+        print mutation, file, test, promise, short, program
     if (mutation == name) {
         wanted = old
         instead = new
@@ -45,7 +45,7 @@ $1 == "mutation" {
     mutation = $2
     file = test = promise = breaks = old = new = ""
     plus = 0
-    short = "-"
+    short = program = "-"
     next
 }
 
@@ -63,6 +63,7 @@ $1 == "promise" { promise = $2; next }
 $1 == "short" { short = "short"; next }
 $1 == "file" { file = $2; next }
 $1 == "test" { test = $2; next }
+$1 == "program" { program = $2; next }
 $1 == "breaks" { breaks = $0; next }
 
 {

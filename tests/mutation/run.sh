@@ -6,7 +6,7 @@
 #   run.sh SOURCE BUILD [--short] [--only TEXT] [--results FILE]
 #
 # BUILD: a build folder of Ninja's, up to date.  Nothing in it is changed: the broken file is compiled
-# beside it and linked before what is whole, a second or two each.  The simulation is given 2000 seeds
+# beside it and linked before what is whole, or in its place, a second or two each.  The simulation is given 2000 seeds
 # to find it (MUTATION_SEEDS).  Prints a line for each mutation, and appends one of JSON to FILE.  Exit
 # codes: 0 all caught, 1 one is not, or does not fit any more, 77 skipped: no Ninja here.
 set -eu
@@ -47,10 +47,19 @@ done
     exit 77
 }
 work=$(mktemp -d "${TMPDIR:-/tmp}/errbus-mutation.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+# end_strays: ends what broken programs have left behind.
+end_strays() {
+    for exe in /proc/[0-9]*/exe; do
+        case $(readlink "$exe" 2>/dev/null) in "$work"/bin/*) ;; *) continue ;; esac
+        stray=${exe#/proc/}
+        kill -KILL "${stray%/exe}" 2>/dev/null || true
+    done
+    rm -rf "$work/bin"
+}
+trap 'end_strays; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT PIPE TERM
 
-# object_of FILE: the object that the build makes of it.
+# object_of FILE: the object that the build makes of it for the tests.
 object_of() {
     case $1 in
     broker/* | libbus/*)
@@ -67,6 +76,22 @@ make() {
         sed -e "s| -M[DTF] [^ ]*| |g" -e "s| -MD | |" -e "s| -o [^ ]* -c .*| -w -o $work/mutant.o -c $work/mutant.c|")
     link=$(ninja -C "$build" -t commands "tests/$2" | tail -n 1 |
         sed "s| -o tests/$2 | $work/mutant.o -o $work/mutant |")
+    (cd "$build" && sh -c "$compile" && sh -c "$link") >"$work/made" 2>&1
+}
+
+# make_program FILE PROGRAM: the same with a program that the test starts.  It lies in $work/bin beside
+# the others, where they look for each other.
+make_program() {
+    mkdir -p "$work/bin"
+    for whole in broker/errbusd clients/errbus clients/errbus-web; do
+        [ ! -x "$build/$whole" ] || cp "$build/$whole" "$work/bin"
+    done
+    compile=$(ninja -C "$build" -t commands "$2" | grep -F -e " -c $source/$1" | tail -n 1)
+    object=$(echo "$compile" | sed 's|.* -o \([^ ]*\) -c .*|\1|')
+    compile=$(echo "$compile" |
+        sed -e "s| -M[DTF] [^ ]*| |g" -e "s| -MD | |" -e "s| -o [^ ]* -c .*| -w -o $work/mutant.o -c $work/mutant.c|")
+    link=$(ninja -C "$build" -t commands "$2" | tail -n 1 |
+        sed -e "s| $object | $work/mutant.o |" -e "s| -o $2 | -o $work/bin/${2##*/} |")
     (cd "$build" && sh -c "$compile" && sh -c "$link") >"$work/made" 2>&1
 }
 
@@ -87,7 +112,7 @@ words() {
 caught=0
 missed=0
 awk -v mode=list -f "$awk" "$table" >"$work/list"
-while read -r name file test promise short; do
+while read -r name file test promise short program; do
     case $name in *"$only"*) ;; *) continue ;; esac
     if [ -n "$is_short" ] && [ "$short" != short ]; then
         # Not tried here; that it cannot be tried any more counts all the same.
@@ -100,15 +125,24 @@ while read -r name file test promise short; do
     if ! awk -v mode=apply -v name="$name" -f "$awk" "$table" "$source/$file" >"$work/mutant.c" \
         2>"$work/said"; then
         why=$(cat "$work/said")
-    elif ! make "$file" "$test"; then
+    elif [ "$program" = - ] && ! make "$file" "$test" ||
+        [ "$program" != - ] && ! make_program "$file" "$program"; then
         why="it cannot be built: $(head -n 1 "$work/made" | tr '"\\' "''")"
     elif [ ! -e "$work/stood.$test" ] && ! stands "$test" 10; then
         why="$test fails on the bus as it is: $(grep -m 1 FAIL "$work/stands" | tr '"\\' "''")"
     else
         : >"$work/stood.$test"
         code=0
-        (cd "$work" && ERRBUS_SIM_SHRINK=0 ERRBUS_SIM_SEEDS="${MUTATION_SEEDS:-2000}" \
-            timeout 300 "$work/mutant") >"$work/said" 2>&1 || code=$?
+        (
+            cd "$work"
+            mutant=$work/mutant
+            if [ "$program" != - ]; then
+                mutant=$build/tests/$test
+                export ERRBUSD="$work/bin/errbusd" ERRBUS="$work/bin/errbus"
+            fi
+            ERRBUS_SIM_SHRINK=0 ERRBUS_SIM_SEEDS="${MUTATION_SEEDS:-2000}" timeout 300 "$mutant"
+        ) >"$work/said" 2>&1 || code=$?
+        end_strays
         if [ "$code" -eq 124 ] && ! stands "$test" "${MUTATION_SEEDS:-2000}"; then
             why="$test comes to no end on the bus as it is, either"
         elif [ "$code" -eq 124 ]; then

@@ -20,6 +20,7 @@ enum {
     NAMES_MAX = 128,
     REQUESTS = 50,
     CONNECTIONS_MAX = 64,
+    QUESTIONS_MAX = 32,
     ANSWER_BYTES_MAX = 4096
 };
 
@@ -506,6 +507,40 @@ Test(web, serves_so_many_connections_and_goes_on)
         close(fds[i]);
     cr_expect_eq(fetch_rest(more), 200);
     cr_expect_eq(get("/healthz"), 200);
+}
+
+/* So many different questions at once; how many were too many. */
+static unsigned ask_at_once(unsigned count)
+{
+    static unsigned asked; /* so that no question comes twice */
+    int fds[CONNECTIONS_MAX];
+    unsigned refused = 0;
+    for (unsigned i = 0; i < count; i++) {
+        char text[128];
+        int bytes = snprintf(text, sizeof text,
+                             "GET /api/why?job=job%u HTTP/1.1\r\nConnection: close\r\n"
+                             "Host: localhost\r\n\r\n",
+                             asked++);
+        fds[i] = fetch_connect(port);
+        cr_assert_eq(send(fds[i], text, (size_t)bytes, MSG_NOSIGNAL), bytes);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        unsigned status = fetch_rest(fds[i]);
+        bool is_refused = strstr(fetch_answer(), "too many different questions") != NULL;
+        cr_expect_eq(status, is_refused ? 503 : 404, "%s", fetch_answer());
+        refused += is_refused;
+    }
+    return refused;
+}
+
+/* On a slow machine a round may take two seconds, and so none of it be too many. */
+Test(web, asks_so_many_different_questions_a_second)
+{
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    start_web(NULL, NULL);
+    cr_expect_eq(ask_at_once(QUESTIONS_MAX), 0);
+    while (ask_at_once(CONNECTIONS_MAX - 1) == 0)
+        cr_assert_lt(test_now_ms(), until_ms, "nothing is too many");
 }
 
 Test(web, needs_a_token_where_others_can_reach_it)
