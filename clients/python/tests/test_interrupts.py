@@ -29,6 +29,7 @@ def tell():
     while not waits(): time.sleep(0.005)
     print("waits", flush=True)
 bus = errbus.open()
+bus.publish("w", b"")  # the first value of a topic waits for the broker itself
 sub = bus.subscribe("zoe/w")
 tap = errbus.Tap(job="nobody")  # of "default" it may hear that a party is suspect
 admin = errbus.Admin(timeout=60)
