@@ -63,7 +63,7 @@
 #define LIMIT_HANDSHAKE_BURST 64
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
-#define LIMIT_TOPICS (1 << 20) /* in one broker */
+#define LIMIT_TOPICS (1 << 20) /* in one broker; one client may write all of them */
 #define LIMIT_SUBS 4096        /* of one party */
 #define LIMIT_SUB_PATTERNS 64  /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
@@ -206,9 +206,8 @@
 
 /* the client */
 #define LIMIT_REFUSALS 1024
-#define LIMIT_WANTS 65536      /* given to one bus_gather() */
-#define LIMIT_OWN_TOPICS 65536 /* topics that one session writes */
-#define LIMIT_RESULTS 65536    /* RETRACT and COMPLETE whose answer was not asked for yet */
+#define LIMIT_WANTS 65536   /* given to one bus_gather() */
+#define LIMIT_RESULTS 65536 /* RETRACT and COMPLETE whose answer was not asked for yet */
 /* Of one value, sent and not accepted: on one machine, and on the longest link (flow_window.h). */
 #define LIMIT_UPLOAD_BYTES (UINT64_C(2) * 1024 * 1024)
 #define LIMIT_UPLOAD_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024)

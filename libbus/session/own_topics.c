@@ -9,7 +9,7 @@
 void own_topics_init(struct own_topics *own, struct memory *memory)
 {
     *own = (struct own_topics){.memory = memory};
-    pool_init(&own->topics, memory, sizeof(struct own_topic), LIMIT_OWN_TOPICS);
+    pool_init(&own->topics, memory, sizeof(struct own_topic), LIMIT_TOPICS);
     pool_init(&own->slots, memory, sizeof(struct own_slot), UINT32_MAX - 1);
     name_map_init(&own->by_name, memory);
     id_map_init(&own->by_number, memory);
@@ -40,7 +40,7 @@ enum wire_code own_topics_open(struct own_topics *own, struct span name,
         *out_topic = pool_find(&own->topics, id);
         return CODE_OK;
     }
-    if (own->topics.used == LIMIT_OWN_TOPICS)
+    if (own->topics.used == LIMIT_TOPICS)
         return CODE_EFULL;
     if (!name_map_reserve(&own->by_name) || !id_map_reserve(&own->by_number))
         return CODE_ENOMEM;

@@ -115,7 +115,7 @@ Test(own_topics, is_bounded)
 {
     char name[32];
     struct own_topic *topic;
-    for (int i = 0; i < LIMIT_OWN_TOPICS; i++) {
+    for (int i = 0; i < LIMIT_TOPICS; i++) {
         snprintf(name, sizeof name, "alice/%d", i);
         cr_assert_eq(own_topics_open(&own, span_text(name), &topic), CODE_OK);
     }
