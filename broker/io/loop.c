@@ -8,10 +8,10 @@
 #include "broker/io/loop.h"
 
 #include "broker/io/access_change.h"
+#include "broker/io/admission.h"
 #include "broker/io/authentication.h"
 #include "broker/io/channel.h"
 #include "broker/io/clock.h"
-#include "broker/io/connection_warnings.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/figures.h"
 #include "broker/io/core_port.h"
@@ -20,11 +20,9 @@
 #include "broker/io/log.h"
 #include "broker/io/misdirected.h"
 #include "broker/io/waiting_batches.h"
-#include "broker/io/peer_address.h"
 #include "broker/io/peers.h"
 #include "broker/io/received.h"
 #include "broker/io/recovery.h"
-#include "broker/io/new_connections.h"
 #include "broker/io/service_manager.h"
 #include "broker/io/signals.h"
 #include "broker/io/web_child.h"
@@ -53,7 +51,6 @@ enum {
     CONTROL_TURN_PARTS = 1024, /* so that a flood of control does not end data */
     STOP_MS = 1000,            /* for parties to hear BYE and go; then channel.c lingers */
     WAIT_MS_MAX = 60000,
-    DISMISSED_AT_ONCE = 256, /* new connections, between two looks at the monitors */
 };
 
 struct loop {
@@ -61,7 +58,7 @@ struct loop {
     struct core_port *port;
     struct authentication authentication;
     struct peers peers;
-    struct new_connections new_connections;
+    struct admission admission;
     struct persistence persistence;
     struct waiting_batches waiting_batches;
     struct clock clock;
@@ -81,8 +78,7 @@ struct loop {
     int64_t access_warning_s; /* ... when people are told of the next one */
     uint32_t clogged_count;   /* peers to be reported as not reading */
     bool has_put_off;         /* peers are put off */
-    struct connection_warnings warnings;
-    uint64_t ignored; /* parts of connections that could not be numbered */
+    uint64_t ignored;         /* parts of connections that could not be numbered */
 };
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -129,7 +125,7 @@ static void forget(struct loop *loop, conn_id conn)
         return;
     peer->is_forgotten = true;
     if (!peer->is_closing) /* else its descriptor may be another's by now */
-        new_connections_forgotten(&loop->new_connections, peer->lane, peer->fd,
+        new_connections_forgotten(&loop->admission.connections, peer->lane, peer->fd,
                                   clock_monotonic_ns());
     waiting_batches_drop(&loop->waiting_batches, peer);
 }
@@ -202,18 +198,6 @@ static void report_clogged(struct loop *loop)
 
 /* ---- monitors -------------------------------------------------------------------------------- */
 
-/* The address is that of whoever has the descriptor now.  So a refusal meets the right host, even
- * if the connection that was accepted is gone. */
-static void welcome_or_refuse(struct loop *loop, enum lane lane, int fd)
-{
-    if (new_connections_came(&loop->new_connections, lane, fd, peer_address(fd),
-                             clock_monotonic_ns()))
-        return;
-    (void)shutdown(fd, SHUT_RDWR); /* as in dismiss_new_connections() */
-    loop->warnings.refused += 1;
-    loop->figures.refused += 1;
-}
-
 static void drain_monitor(struct loop *loop, enum lane lane)
 {
     struct monitor_event event;
@@ -221,15 +205,16 @@ static void drain_monitor(struct loop *loop, enum lane lane)
         figures_see_event(&loop->figures, event.type);
         if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
-            welcome_or_refuse(loop, lane, event.value);
+            admission_came(&loop->admission, lane, event.value, clock_monotonic_ns());
             if (lane == LANE_DATA)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_DISCONNECTED) {
             peers_fd_closed(&loop->peers, lane, event.value);
-            new_connections_left(&loop->new_connections, lane, event.value, clock_monotonic_ns());
+            new_connections_left(&loop->admission.connections, lane, event.value,
+                                 clock_monotonic_ns());
         } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
-            connection_warnings_not_accepted(&loop->warnings, channel_name(lane), event.value,
-                                             clock_monotonic_ns());
+            connection_warnings_not_accepted(&loop->admission.warnings, channel_name(lane),
+                                             event.value, clock_monotonic_ns());
         }
     }
 }
@@ -240,22 +225,13 @@ static void drain_monitors(struct loop *loop)
         drain_monitor(loop, (enum lane)i);
 }
 
-/* libzmq closes a single connection only with its whole socket.  So the broker shuts the descriptor
- * down, and libzmq reads the end of the connection.  The monitors are emptied first: the descriptor
- * may be another connection by now.  If it becomes one just now, that client connects again. */
+/* The monitors are emptied first; see admission.h. */
 static void dismiss_new_connections(struct loop *loop)
 {
     int64_t now_ns = clock_monotonic_ns();
-    int fd;
-    if (new_connections_due_ns(&loop->new_connections) <= now_ns)
+    if (admission_due_ns(&loop->admission) <= now_ns)
         drain_monitors(loop);
-    for (int i = 0;
-         i < DISMISSED_AT_ONCE && new_connections_next(&loop->new_connections, now_ns, &fd); i++) {
-        (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
-        loop->warnings.silent += 1;
-        loop->figures.silent += 1;
-    }
-    connection_warnings_tell(&loop->warnings, now_ns);
+    admission_review(&loop->admission, now_ns);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -286,10 +262,10 @@ static struct peer *add_peer(struct loop *loop, enum lane lane, struct received 
     drain_monitor(loop, lane); /* see peers.h */
     dismiss_new_connections(loop);
     int fd = zmq_msg_get(&received->part, ZMQ_SRCFD);
-    if (!new_connections_is_leaving(&loop->new_connections, lane, fd))
+    if (!new_connections_is_leaving(&loop->admission.connections, lane, fd))
         peer = peers_add(&loop->peers, lane, received->routing, fd);
     if (peer != NULL) {
-        new_connections_spoke(&loop->new_connections, lane, fd);
+        new_connections_spoke(&loop->admission.connections, lane, fd);
         admit(loop, peer, &received->part, received->part_count);
     }
     return peer;
@@ -575,7 +551,7 @@ static long wait_ms(const struct loop *loop)
         persistence_deadline_ns(&loop->persistence, loop->port),
         loop->is_stopping ? loop->stop_deadline_ns : INT64_MAX,
         loop->access_change.cut_ns,
-        new_connections_due_ns(&loop->new_connections),
+        admission_due_ns(&loop->admission),
         service_manager_due_ns(loop->manager),
         loop->web.due_ns,
     };
@@ -744,10 +720,10 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
 static void tell_figures(void *arg, struct metric_figures *out)
 {
     struct loop *loop = arg;
-    figures_tell(&loop->figures, loop->new_connections.open, out);
+    figures_tell(&loop->figures, loop->admission.connections.open, out);
     out->samples[SAMPLE_CONNECTIONS_CONTROL] = loop->peers.lanes[LANE_CONTROL].count;
     out->samples[SAMPLE_CONNECTIONS_DATA] = loop->peers.lanes[LANE_DATA].count;
-    out->samples[SAMPLE_NEW_CONNECTIONS] = loop->new_connections.waiting;
+    out->samples[SAMPLE_NEW_CONNECTIONS] = loop->admission.connections.waiting;
     authentication_tell(&loop->authentication, out);
     persistence_tell(&loop->persistence, out);
 }
@@ -794,9 +770,9 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
     }
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
-    new_connections_init(&loop->new_connections, &loop->memory, descriptors_for_connections(),
-                         (int64_t)failpoint_number("NEW_CONNECTION_MS", LIMIT_NEW_CONNECTION_MS) *
-                             NS_PER_MS);
+    admission_init(&loop->admission, &loop->memory, &loop->figures, descriptors_for_connections(),
+                   (int64_t)failpoint_number("NEW_CONNECTION_MS", LIMIT_NEW_CONNECTION_MS) *
+                       NS_PER_MS);
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
     loop->is_spinning = config->is_spinning;
@@ -825,7 +801,7 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
         loop_close(&loop);
         return NULL;
     }
-    loop->new_connections.counts_failures = loop->authentication.socket != NULL;
+    loop->admission.connections.counts_failures = loop->authentication.socket != NULL;
     if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
         !open_channel(loop, LANE_DATA, config->data, complaint))
         loop_close(&loop);
@@ -890,7 +866,7 @@ void loop_close(struct loop **loop)
     waiting_batches_fini(&old->waiting_batches);
     core_port_free(&old->port);
     authentication_fini(&old->authentication);
-    new_connections_fini(&old->new_connections);
+    admission_fini(&old->admission);
     peers_fini(&old->peers);
     free(old);
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* admission.h -- connections that are not yet those of a party: which of them stay.
+ *
+ * new_connections.h decides.  Here descriptors are closed, and it is told why. */
+#ifndef IO_ADMISSION_H
+#define IO_ADMISSION_H
+
+#include "broker/io/connection_warnings.h"
+#include "broker/io/figures.h"
+#include "broker/io/new_connections.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct admission {
+    struct new_connections connections;
+    struct connection_warnings warnings;
+    struct figures *figures;
+};
+
+/* figures: count what is closed.  The rest as in new_connections_init(). */
+void admission_init(struct admission *admission, struct memory *memory, struct figures *figures,
+                    uint32_t open_max, int64_t wait_ns);
+void admission_fini(struct admission *admission);
+
+/* A connection was accepted.  It is closed if its address has had too many failures. */
+void admission_came(struct admission *admission, enum lane lane, int fd, int64_t now_ns);
+/* When admission_review() has work if nobody comes; INT64_MAX: never. */
+int64_t admission_due_ns(const struct admission *admission);
+/* Closes new connections whose time is over, and those that are too many; not all at once.  The
+ * caller has emptied the monitors, if there was work: a descriptor may be another connection by
+ * now.  If it becomes one just now, that client connects again. */
+void admission_review(struct admission *admission, int64_t now_ns);
+
+#endif
