@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* quota_test.c -- limits of an access file, and its next version, over a real broker: what is too
  * much is told in words, a writer keeps its rate, and whoever lost access gets nothing more. */
+#include "tests/lib/crowd.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #define PATH_BYTES 192
 #define TEXT_BYTES 2048
@@ -20,7 +25,9 @@ enum {
     RATE_MS = 2500,
     VALUE_BYTES = 16 * 1024,
     OPEN_SLOTS = 10000,
-    TOPICS = 128, /* each has a window of half a MiB: 64 MiB in all */
+    OTHERS = 1000,
+    BEAT_MS = 2000, /* who is not heard for five seconds is suspect */
+    TOPICS = 128,   /* each has a window of half a MiB: 64 MiB in all */
     PIECE_BYTES = 128 * 1024,
     PIECES = 4,
 };
@@ -40,7 +47,7 @@ static void write_access(bool has_alice, bool has_bob, const char *more)
     cr_assert(folder_write(&folder, "access", text, access_path));
 }
 
-static void open_limited(const char *limits)
+static void make_keys(void)
 {
     cr_assert(folder_make(&folder));
     snprintf(alice_key, sizeof alice_key, "%s/alice.key", folder.path);
@@ -48,6 +55,11 @@ static void open_limited(const char *limits)
     snprintf(broker_key, sizeof broker_key, "%s/broker.key", folder.path);
     expect_code(bus_key_new(alice_key, alice, NULL), BUS_OK);
     expect_code(bus_key_new(bob_key, bob, NULL), BUS_OK);
+}
+
+static void open_limited(const char *limits)
+{
+    make_keys();
     write_access(true, true, limits);
     stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, NULL});
 }
@@ -56,6 +68,7 @@ static void close_all(void)
 {
     stage_close();
     folder_fini(&folder);
+    unsetenv("ERRBUS_KEY");
 }
 
 TestSuite(quota, .fini = close_all, .timeout = 120);
@@ -180,6 +193,104 @@ Test(quota, fails_ten_thousand_open_slots_of_whoever_lost_access)
     bus_sub_close(&sub);
     (void)bus_close(&writer, SOON_MS); /* it is over */
     must_close(&reader);
+}
+
+/* Parties that have nothing to do with it. */
+struct others {
+    pthread_t thread;
+    sem_t has_beaten; /* each of them, once */
+    atomic_bool is_over;
+    void *sockets[OTHERS];
+};
+
+static void *beat_on(void *given)
+{
+    struct others *others = given;
+    for (bool is_first = true; !atomic_load(&others->is_over); is_first = false) {
+        for (int i = 0; i < OTHERS; i++)
+            (void)crowd_beat(others->sockets[i]); /* a connection that is gone, the tap tells */
+        if (is_first)
+            sem_post(&others->has_beaten);
+        usleep(BEAT_MS * 1000 / 4);
+    }
+    return NULL;
+}
+
+static void others_join(struct others *others, void *context, const struct crowd_keys *keys)
+{
+    char endpoint[TEXT_BYTES], party[32];
+    snprintf(endpoint, sizeof endpoint, "tcp://%s", strchr(stage.control, '@') + 1);
+    for (int i = 0; i < OTHERS; i++) {
+        snprintf(party, sizeof party, "p%d", i);
+        others->sockets[i] = crowd_dial(context, endpoint, keys);
+        cr_assert(crowd_greet(others->sockets[i], party, BEAT_MS));
+    }
+    for (int i = 0; i < OTHERS; i++)
+        cr_assert(crowd_is_welcome(others->sockets[i], 3 * SOON_MS), "p%d is not welcome", i);
+    cr_assert_eq(sem_init(&others->has_beaten, 0, 0), 0);
+    cr_assert_eq(pthread_create(&others->thread, NULL, beat_on, others), 0);
+    while (sem_wait(&others->has_beaten) != 0)
+        continue; /* a signal came */
+}
+
+static void others_leave(struct others *others)
+{
+    atomic_store(&others->is_over, true);
+    cr_assert_eq(pthread_join(others->thread, NULL), 0);
+    for (int i = 0; i < OTHERS; i++)
+        zmq_close(others->sockets[i]);
+}
+
+/* alice loses access, and bob learns of each slot; nobody else is touched. */
+static void expect_quiet_revocation(const char *others)
+{
+    static struct bus_slot *slots[OPEN_SLOTS];
+    struct bus *writer = must_open_as("alice", "default", alice_key);
+    struct bus *reader = must_open_as("bob", "default", bob_key);
+    struct bus_sub *sub = must_subscribe(reader, "alice/w");
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        slots[i] = must_reserve(writer, "w");
+    must_flush(writer);
+    struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
+    struct bus_admin *admin = stage_admin();
+    uint32_t revoked = 0;
+    write_access(false, true, others);
+    expect_code(bus_access_reload(admin, SOON_MS, &revoked, NULL), BUS_OK);
+    cr_expect_eq(revoked, 1);
+    for (uint64_t i = 0; i < OPEN_SLOTS; i++)
+        expect_failed(sub, "alice/w", i, "party_lost");
+    bus_sub_close(&sub);
+    must_close(&reader);
+    cr_expect_eq(count_events_until(tap, "party.suspect", "party.left"), 0);
+    bus_tap_close(&tap);
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        bus_slot_fail(&slots[i], NULL);
+    (void)bus_close(&writer, SOON_MS); /* it is over */
+}
+
+Test(quota, suspects_none_of_a_thousand_others_when_somebody_loses_access)
+{
+    static struct others others;
+    struct crowd_pair broker, crowd;
+    struct crowd_keys keys;
+    char lines[TEXT_BYTES / 2];
+    make_keys();
+    crowd_make_key(&folder, "broker", &broker);
+    crowd_make_key(&folder, "crowd", &crowd);
+    memcpy(keys.broker, broker.public_key, sizeof keys.broker);
+    memcpy(keys.own, crowd.public_key, sizeof keys.own);
+    memcpy(keys.own_secret, crowd.secret_key, sizeof keys.own_secret);
+    snprintf(lines, sizeof lines,
+             "key crowd %s\nallow crowd tap party as p* in *\nallow crowd admin\n", crowd.text);
+    write_access(true, true, lines);
+    stage_open_with((const char *const[]){"--access", access_path, "--key", broker_key, NULL});
+    cr_assert_eq(setenv("ERRBUS_KEY", crowd.file, 1), 0);
+    void *context = zmq_ctx_new();
+    cr_assert_eq(zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 2 * OTHERS), 0);
+    others_join(&others, context, &keys);
+    expect_quiet_revocation(lines);
+    others_leave(&others);
+    zmq_ctx_term(context);
 }
 
 /* In another process: subscribes to all topics, says so, and reads until it is thrown out.  It says
