@@ -14,15 +14,14 @@
 #include "bench/curve.h"
 #include "bench/harness.h"
 #include "tests/lib/folder.h"
+#include "tests/lib/knock.h"
 
-#include <arpa/inet.h>
 #include <bus/tap.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define COUNT 1500
@@ -242,51 +241,16 @@ static int stay_behind(char **words)
 
 /* ---- false handshakes ------------------------------------------------------------------------ */
 
-enum { KNOCKS_KEPT = 200, GREETING_BYTES = 64, HELLO_BYTES = 202, CURVE_HELLO_BODY = 200 };
+enum { KNOCKS_KEPT = 200 };
 #define KNOCK_EVERY_NS INT64_C(500000) /* 2,000 connections a second */
 
-/* The greeting of a client with CURVE, and a HELLO whose box no key made (rfc.zeromq.org/spec/26):
- * it costs nothing to make, and the broker has to compute a shared key to find that out. */
-static void fill_knock(uint8_t bytes[GREETING_BYTES + HELLO_BYTES])
-{
-    static const uint8_t signature[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1};
-    static const uint8_t command[] = {4, CURVE_HELLO_BODY, 5, 'H', 'E', 'L', 'L', 'O', 1, 0};
-    memset(bytes, 0, GREETING_BYTES + HELLO_BYTES);
-    memcpy(bytes, signature, sizeof signature);
-    memcpy(bytes + sizeof signature, "CURVE", 5);
-    memcpy(bytes + GREETING_BYTES, command, sizeof command);
-    memset(bytes + GREETING_BYTES + HELLO_BYTES - 80, 0x5a, 80);
-}
-
-/* From another address of this machine; -1: there is no room now. */
-static int knock_once(const struct sockaddr_in *to)
-{
-    uint8_t bytes[GREETING_BYTES + HELLO_BYTES];
-    struct sockaddr_in from = {.sin_family = AF_INET};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    fill_knock(bytes);
-    if (inet_pton(AF_INET, "127.0.0.2", &from.sin_addr) != 1 ||
-        bind(fd, (const struct sockaddr *)&from, sizeof from) != 0) {
-        close(fd);
-        return -1;
-    }
-    /* On one machine it is connected at once.  What is refused here is closed all the same. */
-    (void)connect(fd, (const struct sockaddr *)to, sizeof *to);
-    (void)send(fd, bytes, sizeof bytes, MSG_NOSIGNAL);
-    return fd;
-}
-
-/* knock ENDPOINT: until it is killed; each connection stays for a tenth of a second */
-static int knock(char **words)
+/* knock ENDPOINT: from another address of this machine, until it is killed; each connection stays
+ * for a tenth of a second */
+static int knock_on(char **words)
 {
     int fds[KNOCKS_KEPT];
-    const char *port = strrchr(words[0], ':');
-    struct sockaddr_in to = {.sin_family = AF_INET};
-    if (port == NULL || inet_pton(AF_INET, "127.0.0.1", &to.sin_addr) != 1)
+    if (strrchr(words[0], ':') == NULL)
         bench_die("no endpoint to knock at: %s", words[0]);
-    to.sin_port = htons((uint16_t)strtoul(port + 1, NULL, 10));
     for (unsigned i = 0; i < KNOCKS_KEPT; i++)
         fds[i] = -1;
     role_ready();
@@ -295,7 +259,7 @@ static int knock(char **words)
         bench_sleep_until(at_ns += KNOCK_EVERY_NS);
         if (fds[i] >= 0)
             close(fds[i]);
-        fds[i] = knock_once(&to);
+        fds[i] = knock(words[0], "127.0.0.2", NULL);
     }
 }
 
@@ -576,7 +540,7 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(char **words);
     } roles[] = {{"fail", fail_slots}, {"receive", receive},  {"tap", tap_events}, {"flood", flood},
-                 {"drain", drain},     {"stay", stay_behind}, {"knock", knock}};
+                 {"drain", drain},     {"stay", stay_behind}, {"knock", knock_on}};
     struct bench bench;
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {

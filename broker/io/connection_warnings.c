@@ -3,6 +3,7 @@
 #include "broker/io/connection_warnings.h"
 
 #include "broker/io/log.h"
+#include "broker/io/peer_address.h"
 #include "libbus/base/limits.h"
 
 #include <inttypes.h>
@@ -26,20 +27,26 @@ void connection_warnings_not_accepted(struct connection_warnings *warnings, cons
              zmq_strerror(fault));
 }
 
-void connection_warnings_tell(struct connection_warnings *warnings, int64_t now_ns)
+void connection_warnings_tell(struct connection_warnings *warnings, uint64_t refusals,
+                              uint64_t address, int64_t now_ns)
 {
-    if (warnings->silent + warnings->refused == 0 || !is_time(warnings->closed_ns, now_ns))
+    char text[PEER_ADDRESS_TEXT_BYTES];
+    bool is_nothing = warnings->silent == 0 && warnings->refusals == refusals;
+    if (is_nothing || !is_time(warnings->closed_ns, now_ns))
         return;
+    peer_address_write(address, text);
     if (warnings->silent > 0)
         log_line(LOG_WARNING,
                  "closed %" PRIu64 " connections that sent no valid first message in time",
                  warnings->silent);
-    if (warnings->refused > 0)
+    if (warnings->refusals != refusals)
         log_line(LOG_WARNING,
-                 "refused %" PRIu64 " connections of addresses with failed handshakes: each may "
-                 "have %d in a second",
-                 warnings->refused, LIMIT_HANDSHAKE_FAILURES);
+                 "refused new connections of an address for %d ms, %" PRIu64
+                 " times, the last time "
+                 "of %s: an address may have %d failed handshakes in a second",
+                 LIMIT_REFUSED_ADDRESS_MS, refusals - warnings->refusals, text,
+                 LIMIT_HANDSHAKE_FAILURES);
     warnings->closed_ns = now_ns;
     warnings->silent = 0;
-    warnings->refused = 0;
+    warnings->refusals = refusals;
 }

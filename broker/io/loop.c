@@ -203,7 +203,9 @@ static void drain_monitor(struct loop *loop, enum lane lane)
     struct monitor_event event;
     while (monitor_read(loop->channels[lane].monitor, &event)) {
         figures_see_event(&loop->figures, event.type);
-        if (event.type == ZMQ_EVENT_ACCEPTED) {
+        if (event.type == ZMQ_EVENT_LISTENING) {
+            admission_listens(&loop->admission, lane, event.value);
+        } else if (event.type == ZMQ_EVENT_ACCEPTED) {
             peers_fd_accepted(&loop->peers, lane, event.value);
             admission_came(&loop->admission, lane, event.value, clock_monotonic_ns());
             if (lane == LANE_DATA)
@@ -724,6 +726,7 @@ static void tell_figures(void *arg, struct metric_figures *out)
     out->samples[SAMPLE_CONNECTIONS_CONTROL] = loop->peers.lanes[LANE_CONTROL].count;
     out->samples[SAMPLE_CONNECTIONS_DATA] = loop->peers.lanes[LANE_DATA].count;
     out->samples[SAMPLE_NEW_CONNECTIONS] = loop->admission.connections.waiting;
+    out->samples[SAMPLE_ADDRESS_REFUSALS] = loop->admission.connections.refused.total;
     authentication_tell(&loop->authentication, out);
     persistence_tell(&loop->persistence, out);
 }

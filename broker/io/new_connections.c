@@ -131,21 +131,27 @@ static struct new_host *host_of(struct new_connections *connections, uint64_t ad
     return host;
 }
 
-/* Whether an address has had more failures than it may. */
+/* Whether an address has had more failures than it may.  When too many addresses are refused, the
+ * next one is looked up here alone. */
 static bool is_used_up(struct new_connections *connections, uint64_t address, int64_t now_ns)
 {
     uint32_t place;
-    if (!connections->counts_failures || address == 0 ||
-        !id_map_get(&connections->host_ids, address, &place))
+    if (!connections->counts_failures || address == 0)
         return false;
-    return token_bucket_level(&host_at(connections, place)->failures, now_ns) <= 0;
+    if (refused_addresses_has(&connections->refused, address, now_ns))
+        return true;
+    return id_map_get(&connections->host_ids, address, &place) &&
+           token_bucket_level(&host_at(connections, place)->failures, now_ns) <= 0;
 }
 
 static void count_failure(struct new_connections *connections, uint64_t address, int64_t now_ns)
 {
     struct new_host *host = host_of(connections, address, now_ns);
-    if (host != NULL && token_bucket_level(&host->failures, now_ns) > 0)
-        token_bucket_spend(&host->failures, 1);
+    if (host == NULL || token_bucket_level(&host->failures, now_ns) <= 0)
+        return;
+    token_bucket_spend(&host->failures, 1);
+    if (host->failures.level <= 0)
+        refused_addresses_add(&connections->refused, address, now_ns);
 }
 
 /* ---- lists of those that wait ---------------------------------------------------------------- */

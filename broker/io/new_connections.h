@@ -11,15 +11,16 @@
  *
  * A handshake with keys costs the broker a millisecond, before it learns that a key is unknown.  So
  * a connection that ends without having sent anything counts against its address.  An address may
- * have so many of them in a second.  While they are used up, its next connections are refused when
- * they are accepted, before the handshake.  Those do not count.  Clients that greet count nothing,
- * however many share an address.
+ * have so many of them in a second.  When they are used up, the address is refused for a while:
+ * listen_filter.h lets none of its connections begin.  Those that were accepted by then are closed,
+ * and do not count.  Clients that greet count nothing, however many share an address.
  *
  * Pure: descriptors and addresses are numbers, and the caller closes connections. */
 #ifndef IO_NEW_CONNECTIONS_H
 #define IO_NEW_CONNECTIONS_H
 
 #include "broker/io/peers.h"
+#include "broker/io/refused_addresses.h"
 #include "libbus/base/token_bucket.h"
 
 #include <stdbool.h>
@@ -62,11 +63,12 @@ struct new_connections {
     uint32_t host_count, host_room;
     struct id_map host_ids;      /* address -> place */
     struct new_hosts busy, idle; /* with new connections; without, the longest idle first */
-    bool counts_failures;        /* a handshake costs something */
-    uint32_t first, last;        /* the one that waits longest first */
-    uint32_t waiting;            /* new ones */
-    uint32_t leaving;            /* let go, and not closed yet */
-    uint32_t open;               /* connections, all of them */
+    struct refused_addresses refused;
+    bool counts_failures; /* a handshake costs something */
+    uint32_t first, last; /* the one that waits longest first */
+    uint32_t waiting;     /* new ones */
+    uint32_t leaving;     /* let go, and not closed yet */
+    uint32_t open;        /* connections, all of them */
     uint32_t open_max;
     int64_t wait_ns;
 };

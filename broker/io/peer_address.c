@@ -2,7 +2,9 @@
 /* peer_address.c -- see peer_address.h. */
 #include "broker/io/peer_address.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Networks of IPv6 that nobody has: those of IPv4 addresses, and that of ::1. */
@@ -47,4 +49,33 @@ uint64_t peer_address(int fd)
     memset(&address, 0, sizeof address);
     return getpeername(fd, (struct sockaddr *)&address, &bytes) == 0 ? peer_address_number(&address)
                                                                      : 0;
+}
+
+bool peer_address_is_ipv4(uint64_t number, uint32_t *out_address)
+{
+    if ((number & ~(uint64_t)UINT32_MAX) != IPV4_NETWORK)
+        return false;
+    *out_address = (uint32_t)number;
+    return true;
+}
+
+uint64_t peer_address_network(uint64_t number)
+{
+    return number == LOOPBACK_NETWORK ? 0 : number;
+}
+
+void peer_address_write(uint64_t number, char text[PEER_ADDRESS_TEXT_BYTES])
+{
+    char address[INET6_ADDRSTRLEN] = "";
+    struct in6_addr ipv6 = {.s6_addr = {0}};
+    uint32_t ipv4 = 0;
+    bool is_ipv4 = peer_address_is_ipv4(number, &ipv4);
+    uint64_t network = peer_address_network(number);
+    struct in_addr ipv4_bytes = {.s_addr = htonl(ipv4)};
+    for (unsigned i = 0; i < sizeof network; i++)
+        ipv6.s6_addr[i] = (uint8_t)(network >> (56 - 8 * i));
+    (void)inet_ntop(is_ipv4 ? AF_INET : AF_INET6,
+                    is_ipv4 ? (const void *)&ipv4_bytes : (const void *)&ipv6, address,
+                    sizeof address); /* it fits */
+    snprintf(text, PEER_ADDRESS_TEXT_BYTES, "%s%s", address, is_ipv4 ? "" : "/64");
 }

@@ -61,6 +61,10 @@
 /* Handshakes of one address that may fail, in a second and at once.  One with keys costs 1 ms. */
 #define LIMIT_HANDSHAKE_FAILURES 20
 #define LIMIT_HANDSHAKE_BURST 64
+/* How long an address may begin no connection when it had more, and how many such addresses there
+ * are at a time.  Connections of further ones are closed when they are accepted. */
+#define LIMIT_REFUSED_ADDRESS_MS 1000
+#define LIMIT_REFUSED_ADDRESSES 64
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
 #define LIMIT_TOPICS (1 << 20) /* in one broker; one client may write all of them */

@@ -3,10 +3,13 @@
  * address: parties of another address come and stay.  Good parties by the thousand all get in.
  *
  * The flood comes from 127.0.0.2, and parties from 127.0.0.1. */
+#include "tests/lib/crowd.h"
 #include "tests/lib/expect.h"
+#include "tests/lib/knock.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,51 +17,39 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #define TEXT_BYTES 2048
-#define PATH_BYTES 192
-#define Z85_BYTES 41
 
 enum {
     SILENT = 10000,
     SILENT_WITHOUT_KEYS = LIMIT_NEW_CONNECTIONS + 500,
     GOOD = 1000,
     FLOODERS = 200,
-    OWN_DESCRIPTORS = 500
+    OWN_DESCRIPTORS = 500,
+    KNOCKS = 4000,
 };
 
 static struct folder folder;
 static char path[FOLDER_PATH_BYTES_MAX];
-static char broker_public[Z85_BYTES], crowd_public[Z85_BYTES], crowd_secret[Z85_BYTES];
-
-/* A new key, in a file of ours and as libzmq has it. */
-static void make_key(const char *name, char public_z85[Z85_BYTES], char secret_z85[Z85_BYTES],
-                     char file[PATH_BYTES], char public_text[BUS_KEY_TEXT_BYTES])
-{
-    char source[FOLDER_PATH_BYTES_MAX];
-    cr_assert_eq(zmq_curve_keypair(public_z85, secret_z85), 0);
-    cr_assert(folder_write(&folder, "z85", secret_z85, source));
-    cr_assert_eq(chmod(source, 0600), 0);
-    snprintf(file, PATH_BYTES, "%s/%s.key", folder.path, name);
-    expect_code(bus_key_import(file, source, public_text, NULL), BUS_OK);
-}
+static struct crowd_keys keys;
 
 /* The crowd has one key, and may be each party whose name begins with p. */
 static void open_with_keys(void)
 {
-    static char broker_file[PATH_BYTES], crowd_file[PATH_BYTES];
-    char secret[Z85_BYTES], text[TEXT_BYTES];
-    char broker_text[BUS_KEY_TEXT_BYTES], crowd_text[BUS_KEY_TEXT_BYTES];
+    char text[TEXT_BYTES];
+    static struct crowd_pair broker, crowd;
     cr_assert(folder_make(&folder));
-    make_key("broker", broker_public, secret, broker_file, broker_text);
-    make_key("crowd", crowd_public, crowd_secret, crowd_file, crowd_text);
-    snprintf(text, sizeof text, "key crowd %s\nallow crowd party as p* in default\n", crowd_text);
+    crowd_make_key(&folder, "broker", &broker);
+    crowd_make_key(&folder, "crowd", &crowd);
+    memcpy(keys.broker, broker.public_key, sizeof keys.broker);
+    memcpy(keys.own, crowd.public_key, sizeof keys.own);
+    memcpy(keys.own_secret, crowd.secret_key, sizeof keys.own_secret);
+    snprintf(text, sizeof text, "key crowd %s\nallow crowd party as p* in default\n", crowd.text);
     cr_assert(folder_write(&folder, "access", text, path));
-    stage_open_with((const char *const[]){"--access", path, "--key", broker_file, NULL});
-    cr_assert_eq(setenv("ERRBUS_KEY", crowd_file, 1), 0);
+    stage_open_with((const char *const[]){"--access", path, "--key", broker.file, NULL});
+    cr_assert_eq(setenv("ERRBUS_KEY", crowd.file, 1), 0);
 }
 
 static void close_all(void)
@@ -153,53 +144,6 @@ Test(flood, of_silent_connections_keeps_nobody_with_a_key_out)
 
 /* ---- good parties ---------------------------------------------------------------------------- */
 
-struct bytes {
-    uint8_t at[512];
-    size_t count;
-};
-
-static void put(struct bytes *bytes, const void *data, size_t count)
-{
-    memcpy(bytes->at + bytes->count, data, count);
-    bytes->count += count;
-}
-
-static void put_text(struct bytes *bytes, const char *text)
-{
-    put(bytes, (uint8_t[]){0xd9, (uint8_t)strlen(text)}, 2);
-    put(bytes, text, strlen(text));
-}
-
-/* [1, major, minor, version, credentials, job, party, role, token, heartbeat_ms, lost_after_ms,
- * grace_ms]: the row HELLO of messages.def */
-static struct bytes hello(const char *party)
-{
-    struct bytes bytes = {.count = 0};
-    put(&bytes, (uint8_t[]){0x9c, 1, 1, 0}, 4);
-    put_text(&bytes, "crowd");
-    put(&bytes, (uint8_t[]){0xc4, 0}, 2);
-    put_text(&bytes, "default");
-    put_text(&bytes, party);
-    put(&bytes, (uint8_t[]){0, 0, 0xcd, 0x03, 0xe8, 0xce, 0, 1, 0x86, 0xa0, 0xcd, 0x03, 0xe8}, 13);
-    return bytes;
-}
-
-/* Called by a thread, too: it asserts nothing. */
-static void *dial(void *context, const char *endpoint, const char *public_z85,
-                  const char *secret_z85)
-{
-    int linger_ms = 0;
-    void *socket = zmq_socket(context, ZMQ_DEALER);
-    if (socket == NULL)
-        return NULL;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, broker_public, Z85_BYTES);
-    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, public_z85, Z85_BYTES);
-    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, secret_z85, Z85_BYTES);
-    (void)zmq_connect(socket, endpoint); /* or nothing is sent */
-    return socket;
-}
-
 Test(flood, of_good_parties_gets_in)
 {
     static void *sockets[GOOD];
@@ -210,18 +154,11 @@ Test(flood, of_good_parties_gets_in)
     snprintf(endpoint, sizeof endpoint, "tcp://%s", address_of(stage.control));
     for (int i = 0; i < GOOD; i++) {
         snprintf(party, sizeof party, "p%d", i);
-        struct bytes greeting = hello(party);
-        sockets[i] = dial(context, endpoint, crowd_public, crowd_secret);
-        cr_assert_eq(zmq_send(sockets[i], greeting.at, greeting.count, 0), (int)greeting.count);
+        sockets[i] = crowd_dial(context, endpoint, &keys);
+        cr_assert(crowd_greet(sockets[i], party, 1000));
     }
-    for (int i = 0; i < GOOD; i++) {
-        uint8_t answer[TEXT_BYTES];
-        zmq_pollitem_t item = {.socket = sockets[i], .events = ZMQ_POLLIN};
-        cr_assert_eq(zmq_poll(&item, 1, 3 * SOON_MS), 1, "p%d has no answer", i);
-        int count = zmq_recv(sockets[i], answer, sizeof answer, 0);
-        cr_assert_gt(count, 4);
-        cr_assert_eq(answer[0] == 0xdc ? answer[3] : answer[1], 64, "p%d is not welcome", i);
-    }
+    for (int i = 0; i < GOOD; i++)
+        cr_assert(crowd_is_welcome(sockets[i], 3 * SOON_MS), "p%d is not welcome", i);
     expect_parties_get_in();
     for (int i = 0; i < GOOD; i++)
         zmq_close(sockets[i]);
@@ -251,16 +188,16 @@ struct flood {
 static void *run_flood(void *given)
 {
     void *sockets[FLOODERS] = {NULL};
-    char public_z85[Z85_BYTES], secret_z85[Z85_BYTES];
+    struct crowd_keys unknown = keys;
     struct flood *flood = given;
     void *context = zmq_ctx_new();
-    if (context == NULL || zmq_curve_keypair(public_z85, secret_z85) != 0)
+    if (context == NULL || zmq_curve_keypair(unknown.own, unknown.own_secret) != 0)
         return NULL;
     for (; !atomic_load(&flood->is_over); flood->count++) {
         void **place = &sockets[flood->count % FLOODERS];
         if (*place != NULL)
             zmq_close(*place);
-        *place = dial(context, flood->endpoint, public_z85, secret_z85);
+        *place = crowd_dial(context, flood->endpoint, &unknown);
         if (flood->count % 2 == 1)
             usleep(1000);
     }
@@ -294,7 +231,7 @@ Test(flood, of_unknown_keys_loses_nobody)
     struct bus *bob = must_open("pbob");
     struct bus_sub *sub = must_subscribe(bob, "palice/w");
     begin_flood(&flood);
-    expect_log("addresses with failed handshakes");
+    expect_log("refused new connections of an address");
     for (unsigned i = 0; i < 200; i++) {
         must_publish(alice, "w", "%u", i);
         expect_value(sub, "palice/w", i, "%u", i);
@@ -306,4 +243,55 @@ Test(flood, of_unknown_keys_loses_nobody)
     bus_sub_close(&sub);
     must_close(&alice);
     must_close(&bob);
+}
+
+/* ---- false handshakes ------------------------------------------------------------------------ */
+
+/* Waits until the broker has closed it. */
+static void await_end(int fd)
+{
+    char bytes[128];
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    ssize_t count = 1;
+    while (count > 0) {
+        cr_assert_eq(poll(&item, 1, (int)SOON_MS), 1);
+        count = recv(fd, bytes, sizeof bytes, 0); /* its greeting, then the end */
+    }
+}
+
+/* How many of these attempts become connections, one behind the other. */
+static int knock_often(int attempts)
+{
+    int let_in = 0;
+    for (int i = 0; i < attempts; i++) {
+        bool is_let_in = false;
+        int fd = knock(stage.control, "127.0.0.2", &is_let_in);
+        cr_assert_geq(fd, 0);
+        if (is_let_in)
+            await_end(fd);
+        close(fd);
+        let_in += is_let_in;
+    }
+    return let_in;
+}
+
+Test(flood, of_false_handshakes_meets_no_broker_while_it_lasts)
+{
+    char endpoint[TEXT_BYTES];
+    open_with_keys();
+    int64_t begin_ms = test_now_ms();
+    int let_in = knock_often(KNOCKS);
+    int64_t passed_ms = test_now_ms() - begin_ms;
+    cr_log_info("%d of %d false handshakes in %lld ms", let_in, KNOCKS, (long long)passed_ms);
+    cr_expect_geq(let_in, LIMIT_HANDSHAKE_BURST);
+    cr_expect_lt(let_in, KNOCKS / 2);
+    expect_log("of 127.0.0.2: an address may have 20 failed handshakes");
+    expect_parties_get_in(); /* from another address */
+    void *context = zmq_ctx_new();
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.2:0;%s", address_of(stage.control));
+    void *late = crowd_dial(context, endpoint, &keys); /* from this one, when its time is over */
+    cr_assert(crowd_greet(late, "plate", 1000));
+    cr_expect(crowd_is_welcome(late, 3 * SOON_MS));
+    zmq_close(late);
+    zmq_ctx_term(context);
 }

@@ -29,6 +29,23 @@ Test(peer_address, is_the_whole_of_ipv4_and_the_network_of_ipv6)
     cr_expect_neq(number_of("0.0.0.0"), 0);
 }
 
+static void expect_text(const char *address, const char *expected)
+{
+    char text[PEER_ADDRESS_TEXT_BYTES];
+    peer_address_write(number_of(address), text);
+    cr_expect_str_eq(text, expected);
+}
+
+Test(peer_address, is_a_text_for_people)
+{
+    expect_text("127.0.0.2", "127.0.0.2");
+    expect_text("255.255.255.255", "255.255.255.255");
+    expect_text("0.0.0.0", "0.0.0.0");
+    expect_text("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64");
+    expect_text("::1", "::/64");
+    expect_text("ffff:ffff:ffff:ffff::1", "ffff:ffff:ffff:ffff::/64");
+}
+
 Test(peer_address, is_none_elsewhere)
 {
     struct sockaddr_storage address = {.ss_family = AF_UNIX};
