@@ -262,6 +262,7 @@ static void note_logged(struct journal_thread *thread, const struct journal_step
     size_t at = 0;
     bool is_last;
     thread->news.logged = last->ticket;
+    thread->news.logged_steps = last->steps;
     thread->last_bytes = 0;
     do {
         struct journal_step *step = pop(&thread->waiting);
@@ -347,17 +348,19 @@ static bool write_waiting(struct journal_thread *thread)
 /* Lock; given up meanwhile. */
 static void sync_logged(struct journal_thread *thread)
 {
-    uint64_t ticket = thread->news.logged;
+    const struct journal_news before = thread->news;
     pthread_mutex_unlock(&thread->lock);
     failpoint_reach("sync");
     enum journal_err err = journal_sync(thread->journal, journal_next(thread->journal));
     failpoint_reach("synced");
     pthread_mutex_lock(&thread->lock);
     note_place(thread);
-    if (err == JOURNAL_OK)
-        thread->news.synced = ticket;
-    else
+    if (err == JOURNAL_OK) {
+        thread->news.synced = before.logged;
+        thread->news.synced_steps = before.logged_steps;
+    } else {
         set_state(thread, JOURNAL_IS_FAILED);
+    }
     thread_tell(thread);
 }
 

@@ -55,6 +55,7 @@ enum { JOURNAL_THREAD_AGAIN_MS = 200 };
 struct journal_step {
     struct journal_step *next;
     uint64_t ticket;
+    uint64_t steps;         /* the caller's: with it all is given that so many steps decided */
     uint64_t key;           /* the caller's name for the payload */
     struct buffer *payload; /* a reference, or NULL: the body of the first record */
     uint64_t payload_at;    /* where in the journal it is, once it is logged */
@@ -75,8 +76,10 @@ enum journal_state {
     JOURNAL_IS_FAILED,  /* it is over: this process must end */
 };
 struct journal_news {
-    uint64_t logged;    /* the newest ticket that is in the log */
-    uint64_t synced;    /* ... on the disk */
+    uint64_t logged;       /* the newest ticket that is in the log */
+    uint64_t synced;       /* ... on the disk */
+    uint64_t logged_steps; /* the same as journal_step.steps */
+    uint64_t synced_steps;
     uint64_t first;     /* positions: of the oldest record that is kept, */
     uint64_t start;     /* where its newest whole checkpoint begins, or as first, */
     uint64_t next;      /* where the journal ends, */

@@ -131,6 +131,14 @@ void persistence_lend(struct persistence *persistence, struct core_port *port,
     core_port_use_journal(port, &journal);
 }
 
+/* Between two steps of the core: whatever they decided is in the journal with this. */
+static void give(struct persistence *persistence, const struct core_port *port,
+                 struct journal_step **step)
+{
+    (*step)->steps = core_port_steps(port);
+    persistence->ticket = journal_thread_give(persistence->thread, step);
+}
+
 void persistence_give(struct persistence *persistence, struct core_port *port)
 {
     if (persistence->thread == NULL)
@@ -141,11 +149,7 @@ void persistence_give(struct persistence *persistence, struct core_port *port)
     persistence->given_bytes += step->bytes;
     persistence->noted_bytes += step->bytes - (step->payload != NULL ? step->payload->bytes : 0);
     failpoint_reach("decided");
-    persistence->ticket = journal_thread_give(persistence->thread, &step);
-    if (persistence->mark_ticket == 0) {
-        persistence->mark_ticket = persistence->ticket;
-        persistence->mark_steps = core_port_steps(port);
-    }
+    give(persistence, port, &step);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -304,7 +308,7 @@ static void move_sparse(struct persistence *persistence, struct core_port *port)
     struct journal_step *step;
     while ((step = core_port_move(port, &at, below)) != NULL) {
         persistence->given_bytes += step->bytes;
-        persistence->ticket = journal_thread_give(persistence->thread, &step);
+        give(persistence, port, &step);
         persistence->moved_from = least(persistence->moved_from, from);
         failpoint_reach("move");
     }
@@ -344,7 +348,7 @@ static void persistence_trim(struct persistence *persistence, struct core_port *
     step->is_trim = true;
     step->needed_from = wanted_from(persistence, port);
     persistence->trimmed_below = needed_from(persistence, port);
-    persistence->ticket = journal_thread_give(persistence->thread, &step);
+    give(persistence, port, &step);
     persistence->has_to_trim = false;
     journal_reader_forget(persistence->reader, core_port_needed_from(port));
 }
@@ -391,7 +395,7 @@ void persistence_checkpoint(struct persistence *persistence, struct core_port *p
         step->needed_from = persistence->needed_from;
         persistence->checkpoint_bytes += step->bytes;
         step->aside = PERSISTENCE_ASIDE_TIMES * persistence->checkpoint_bytes;
-        persistence->ticket = journal_thread_give(persistence->thread, &step);
+        give(persistence, port, &step);
         failpoint_reach("checkpointing");
         step = next;
         how = 0;
@@ -409,10 +413,14 @@ void persistence_checkpoint(struct persistence *persistence, struct core_port *p
     must(!is_more); /* there is nothing to say about it */
 }
 
+static bool waits_for_disk(const struct persistence *persistence, enum held_output_stage stage)
+{
+    return durability_wait(persistence->durability, sayings[stage]) == WAIT_FOR_DISK;
+}
+
 static uint64_t reached(const struct persistence *persistence, enum held_output_stage stage)
 {
-    bool is_on_disk = durability_wait(persistence->durability, sayings[stage]) == WAIT_FOR_DISK;
-    return is_on_disk ? persistence->news.synced : persistence->news.logged;
+    return waits_for_disk(persistence, stage) ? persistence->news.synced : persistence->news.logged;
 }
 
 bool persistence_holds(struct persistence *persistence, struct core_port_out *out)
@@ -444,18 +452,17 @@ bool persistence_next(struct persistence *persistence, struct held *out_held)
     return false;
 }
 
-/* Tells the core up to which step all is kept.  There is one mark at a time, and the next is set
- * when this one is reached.  So the core learns a little late, but never of a step that is not
- * kept. */
+/* Tells the core of how many steps all is kept. */
 static void tell_kept(struct persistence *persistence, struct core_port *port)
 {
-    uint64_t kept = reached(persistence, HELD_ANSWERS);
-    bool is_all = kept >= persistence->ticket; /* and steps that decided nothing since */
-    if (!is_all && (persistence->mark_ticket == 0 || kept < persistence->mark_ticket))
-        return;
-    core_port_kept(port, is_all ? core_port_steps(port) : persistence->mark_steps);
-    persistence->mark_ticket = is_all ? 0 : persistence->ticket;
-    persistence->mark_steps = core_port_steps(port);
+    const struct journal_news *news = &persistence->news;
+    bool is_on_disk = waits_for_disk(persistence, HELD_ANSWERS);
+    uint64_t steps = is_on_disk ? news->synced_steps : news->logged_steps;
+    if (reached(persistence, HELD_ANSWERS) >= persistence->ticket)
+        steps = core_port_steps(port); /* those that decided nothing since, too */
+    if (steps > persistence->kept_steps)
+        persistence->kept_steps = steps;
+    core_port_kept(port, persistence->kept_steps);
 }
 
 void persistence_hear(struct persistence *persistence, struct core_port *port, int64_t now_ns)

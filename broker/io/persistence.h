@@ -28,9 +28,8 @@ struct persistence {
     char place[LIMIT_ENDPOINT_BYTES];     /* its directory, for people */
     char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */
     char sentence[PERSISTENCE_SENTENCE_BYTES];
-    enum journal_state told; /* the state that persistence_has_changed() told last */
-    uint64_t mark_ticket;    /* when it is logged, so are the core's first mark_steps; 0: none */
-    uint64_t mark_steps;
+    enum journal_state told;    /* the state that persistence_has_changed() told last */
+    uint64_t kept_steps;        /* of the core, as it was told last */
     uint64_t given_bytes;       /* into the journal, since the last checkpoint */
     uint64_t checkpoint_bytes;  /* of the last checkpoint */
     int64_t due_ns;             /* of the next checkpoint, even if few bytes came since */
