@@ -39,6 +39,7 @@ struct core_options {
     const struct access *access; /* borrowed; NULL: everybody may do everything */
     bool has_facts;              /* what is decided is told as EFFECT_FACT, for a journal */
     uint8_t durability;          /* of what is acknowledged, which says it */
+    bool holds_outcomes;         /* frames are held until event.kept says that their step is kept */
 };
 void core_options_init(struct core_options *options);
 

@@ -34,6 +34,12 @@ bool durability_syncs(enum durability durability)
     return levels[durability].syncs;
 }
 
+void durability_tell(enum durability durability, struct core_options *options)
+{
+    options->durability = (uint8_t)durability;
+    options->holds_outcomes = levels[durability].waits[CORE_PORT_OUTCOME] == WAIT_FOR_DISK;
+}
+
 const char *durability_name(enum durability durability)
 {
     return levels[durability].name;

@@ -30,6 +30,8 @@ enum durability_wait { WAIT_FOR_NOTHING, WAIT_FOR_LOG, WAIT_FOR_DISK };
 enum durability_wait durability_wait(enum durability durability, enum core_port_saying saying);
 /* Whether the journal is synced as it comes. */
 bool durability_syncs(enum durability durability);
+/* What the core has to know of it. */
+void durability_tell(enum durability durability, struct core_options *options);
 /* As on the command line. */
 const char *durability_name(enum durability durability);
 /* DURABILITY_COUNT: there is no level of this name. */

@@ -747,7 +747,7 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     }
     options.broker = broker != 0 ? broker : now.random;
     options.has_facts = broker != 0;
-    options.durability = (uint8_t)durability;
+    durability_tell(durability, &options);
     options.version = version;
     options.data_endpoint = advertised;
     options.access = loop->authentication.access;

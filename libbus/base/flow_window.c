@@ -25,6 +25,19 @@ static void set_more(struct flow_window *flow, uint64_t more_bytes)
     flow->more_bytes = more_bytes;
 }
 
+static uint64_t at_most(uint64_t bytes, uint64_t most)
+{
+    return bytes < most ? bytes : most;
+}
+
+void flow_window_widen(struct flow_window *flow, uint64_t bytes)
+{
+    uint64_t used = flow->least_bytes + flow->more_bytes;
+    bytes = at_most(bytes, used < flow->most_bytes ? flow->most_bytes - used : 0);
+    flow->share->wanted += bytes - flow->extra_bytes; /* as in set_more() */
+    flow->extra_bytes = bytes;
+}
+
 void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64_t floor_bytes,
                       uint64_t most_bytes)
 {
@@ -39,6 +52,7 @@ void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64
 void flow_window_fini(struct flow_window *flow)
 {
     set_more(flow, 0);
+    flow_window_widen(flow, 0);
 }
 
 uint64_t flow_carried(uint64_t rate, int64_t ns)
@@ -57,11 +71,6 @@ uint64_t flow_question_bytes(uint64_t bytes, int64_t took_ns, int64_t least_ns)
 static void know_trip(struct flow_window *flow, int64_t trip_ns)
 {
     flow->trip_ns = trip_ns < 1 ? 1 : trip_ns > LIMIT_TRIP_NS_MAX ? LIMIT_TRIP_NS_MAX : trip_ns;
-}
-
-static uint64_t at_most(uint64_t bytes, uint64_t most)
-{
-    return bytes < most ? bytes : most;
 }
 
 static uint64_t start_bytes(const struct flow_window *flow)
@@ -101,6 +110,7 @@ static void forget_link(struct flow_window *flow)
     struct flow_window old = *flow;
     flow_window_init(flow, flow->share, flow->floor_bytes, flow->most_bytes);
     flow->more_bytes = old.more_bytes;
+    flow->extra_bytes = old.extra_bytes;
     flow->arrived = old.arrived;
     flow->arrived_ns = old.arrived_ns;
     flow->is_trip_given = old.is_trip_given;

@@ -86,7 +86,8 @@ struct flow_window {
     uint64_t floor_bytes;
     uint64_t most_bytes;
     uint64_t least_bytes; /* the floor; over a link, less if it carries less */
-    uint64_t more_bytes;  /* what it wants beyond that */
+    uint64_t more_bytes;  /* what it wants beyond that, */
+    uint64_t extra_bytes; /* ... and by flow_window_widen() */
     uint64_t goal_bytes;  /* ... and what it grows to */
     uint64_t arrived;     /* position */
     int64_t arrived_ns;
@@ -135,8 +136,12 @@ uint64_t flow_question_bytes(uint64_t bytes, int64_t took_ns, int64_t least_ns);
 /* The window now. */
 static inline uint64_t flow_window_bytes(const struct flow_window *flow)
 {
-    return flow->least_bytes + flow_share_get(flow->share, flow->more_bytes);
+    return flow->least_bytes + flow_share_get(flow->share, flow->more_bytes + flow->extra_bytes);
 }
+
+/* The window has so many bytes beside what its link asks for, within most_bytes, until it is told
+ * otherwise. */
+void flow_window_widen(struct flow_window *flow, uint64_t bytes);
 
 /* So much is sent at once, and arrives at once. */
 static inline void flow_window_piece(struct flow_window *flow, uint64_t bytes)

@@ -75,6 +75,9 @@
 /* Windows of readers grow with their links (flow_window.h).  This is what all of them together may
  * have beyond DEFAULT_SUB_WINDOW_BYTES each. */
 #define LIMIT_READER_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)
+/* So much more a window may have where what is sent waits for the disk (sync_round.h).  It counts
+ * as a window that has grown. */
+#define LIMIT_SYNC_WINDOW_BYTES (UINT64_C(8) * 1024 * 1024)
 /* The same for windows of topics: beyond --topic-window each, and of one topic. */
 #define LIMIT_TOPIC_WINDOWS_BYTES (UINT64_C(256) * 1024 * 1024)
 #define LIMIT_TOPIC_WINDOW_TIMES 16 /* as large as --topic-window */

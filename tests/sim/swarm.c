@@ -958,7 +958,7 @@ static void draw_machines(struct swarm *swarm, struct world_options *options, ui
 {
     struct dice dice;
     dice_init(&dice, seed ^ UINT64_C(0x736861726564));
-    options->core.durability = DURABILITY_SHARED;
+    durability_tell(DURABILITY_SHARED, &options->core);
     options->sync_most_ns = dice_between(&dice, 1, 100 * WORLD_MS);
     swarm->crash_count += (uint32_t)dice_between(&dice, 1, 5);
     swarm->crash_kills_permille = (uint32_t)dice_between(&dice, 0, 1000);

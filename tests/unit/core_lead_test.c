@@ -51,6 +51,11 @@ static bool way_take(struct way *way, uint64_t *out_number)
     return true;
 }
 
+/* A disk that syncs all that was decided, again and again.  What is said waits for it. */
+static int64_t sync_ns; /* one takes so long; 0: nothing waits */
+static int64_t sync_end_ns;
+static uint64_t sync_steps; /* will be kept by then */
+
 struct writer {
     double rate;
     int64_t delay_ns; /* of its link, one way */
@@ -60,6 +65,7 @@ struct writer {
     uint64_t used, known; /* credit as it knows it */
     uint64_t batch_bytes; /* as the last CREDIT said */
     struct way data, credit;
+    struct way held; /* as credit: by step, until that one is kept */
     struct way here; /* came to the broker and were not sent: since when, and end of their slots */
     int64_t wait_most_ns;
     uint64_t sent_bytes;
@@ -72,6 +78,8 @@ struct reader {
     double budget;
     uint64_t received, taken, told;
     struct way data, takens;
+    struct way held; /* as data: by step, until that one is kept */
+    uint64_t sent, untold_most;
 };
 
 static struct writer alice;
@@ -86,6 +94,8 @@ static void init_lead(void)
     memset(&alice, 0, sizeof alice);
     memset(readers, 0, sizeof readers);
     reader_count = 0;
+    sync_ns = sync_end_ns = 0;
+    sync_steps = 0;
 }
 
 static void fini_lead(void)
@@ -105,16 +115,28 @@ static void hear_credit(const struct effect *effect)
     const struct msg *msg = &effects.msgs[effect->index];
     if (effect->conn != 1 || msg->type != MSG_CREDIT || msg->as.credit.topic != alice.topic)
         return;
-    way_add(&alice.credit, now_ns + alice.delay_ns, msg->as.credit.limit_bytes);
+    if (sync_ns > 0)
+        way_add(&alice.held, (int64_t)steps, msg->as.credit.limit_bytes);
+    else
+        way_add(&alice.credit, now_ns + alice.delay_ns, msg->as.credit.limit_bytes);
     alice.batch_bytes = msg->as.credit.batch_bytes;
 }
 
 static void hear_data(const struct effect *effect, uint64_t bytes)
 {
     uint64_t begin_seq;
-    for (uint32_t i = 0; i < reader_count; i++)
-        if (effect->conn == readers[i].conn + 10)
-            way_add(&readers[i].data, now_ns + readers[i].delay_ns, bytes);
+    for (uint32_t i = 0; i < reader_count; i++) {
+        struct reader *reader = &readers[i];
+        if (effect->conn != reader->conn + 10)
+            continue;
+        if (sync_ns > 0)
+            way_add(&reader->held, (int64_t)steps, bytes);
+        else
+            way_add(&reader->data, now_ns + reader->delay_ns, bytes);
+        reader->sent += bytes;
+        if (reader->untold_most < reader->sent - reader->told)
+            reader->untold_most = reader->sent - reader->told;
+    }
     if (effect->conn != 12 || effect->type != EFFECT_SEND_RANGE)
         return;
     alice.sent_bytes += bytes; /* to bob, who stands for all */
@@ -143,6 +165,27 @@ static void hear(void)
     forget();
 }
 
+/* What was said up to this step goes on. */
+static void let_go(struct way *held, struct way *way, int64_t delay_ns)
+{
+    for (; held->count > 0 && held->items[held->head].at_ns <= (int64_t)kept; held->count--) {
+        way_add(way, now_ns + delay_ns, held->items[held->head].number);
+        held->head = (held->head + 1) % WAY_ROOM;
+    }
+}
+
+static void sync_some(void)
+{
+    if (sync_ns == 0 || now_ns < sync_end_ns)
+        return;
+    kept = sync_steps;
+    let_go(&alice.held, &alice.credit, alice.delay_ns);
+    for (uint32_t i = 0; i < reader_count; i++)
+        let_go(&readers[i].held, &readers[i].data, readers[i].delay_ns);
+    sync_steps = steps;
+    sync_end_ns = now_ns + sync_ns;
+}
+
 /* ---- who writes and who reads ---------------------------------------------------------------- */
 
 static uint64_t far_ns(int64_t delay_ns)
@@ -162,7 +205,7 @@ static void start_writer(double rate, int64_t delay_ns)
             effects.msgs[effects.items[i].index].type == MSG_TOPIC_OPENED)
             alice.known = effects.msgs[effects.items[i].index].as.topic_opened.limit_bytes;
     if (far_ns(delay_ns) == 0)
-        cr_assert_eq(alice.known, WHOLE);
+        cr_assert_eq(alice.known, options.topic_window_bytes);
 }
 
 static struct reader *new_reader(double rate, int64_t delay_ns)
@@ -256,6 +299,7 @@ static double run_ms(int64_t ms)
     uint64_t before = alice.sent_bytes;
     alice.wait_most_ns = 0;
     for (int64_t end_ns = now_ns + ms * MS; now_ns < end_ns; now_ns += TICK_NS) {
+        sync_some();
         write_some();
         for (uint32_t i = 0; i < reader_count; i++)
             read_some(&readers[i]);
@@ -314,6 +358,48 @@ Test(core_lead, is_further_ahead_where_what_is_said_is_written_first)
     cr_expect_gt(run_ms(100), 0.97 * 2 * GB);
     cr_expect_geq(untaken(bob), 2 << 20, "as much as is taken within a millisecond");
     cr_expect_leq(alice.wait_most_ns, 2 * MS);
+}
+
+/* What is sent, and credit, waits for a disk that takes so long for a sync. */
+static struct reader *start_behind_a_disk(double rate, int64_t one_sync_ns)
+{
+    options.durability = 3; /* `shared` */
+    options.holds_outcomes = true;
+    restart();
+    steps = kept = 0;
+    start_writer(4 * GB, 20 * US);
+    struct reader *bob = start_roomy_reader(rate, 20 * US);
+    sync_ns = one_sync_ns;
+    run_ms(200);
+    bob->untold_most = 0;
+    return bob;
+}
+
+/* Half a MiB for each sync would be half of it. */
+Test(core_lead, is_as_fast_where_what_is_sent_waits_for_a_disk)
+{
+    start_behind_a_disk(1 * GB, MS);
+    cr_expect_gt(run_ms(200), 0.95 * GB);
+    cr_expect_leq(alice.wait_most_ns, 3 * MS, "but for the disk");
+}
+
+/* It takes little in the time of a sync, so its window has little more. */
+Test(core_lead, sends_little_more_to_a_slow_reader_behind_a_disk)
+{
+    struct reader *bob = start_behind_a_disk(20 * MB, 2 * MS);
+    cr_expect_gt(run_ms(500), 0.95 * 20 * MB);
+    cr_expect_leq(bob->untold_most, 2 * DEFAULT_SUB_WINDOW_BYTES);
+}
+
+/* It takes as much in that time as there is. */
+Test(core_lead, sends_no_more_for_a_disk_than_it_may)
+{
+    options.topic_window_bytes = 4 * WHOLE;
+    struct reader *bob = start_behind_a_disk(4 * GB, 4 * MS);
+    run_ms(200);
+    uint64_t most = DEFAULT_SUB_WINDOW_BYTES + LIMIT_SYNC_WINDOW_BYTES + LIMIT_BATCH_BYTES;
+    cr_expect_leq(bob->untold_most, most);
+    cr_expect_geq(bob->untold_most, LIMIT_SYNC_WINDOW_BYTES);
 }
 
 /* Each batch wakes threads of each who reads it. */

@@ -26,3 +26,14 @@ Test(durability, says_what_each_kind_of_output_waits_for)
     cr_expect_eq(durability_named("hope"), DURABILITY_COUNT);
     cr_expect_eq(durability_named(""), DURABILITY_COUNT);
 }
+
+/* A window is not full of frames that wait for the disk. */
+Test(durability, tells_the_core_whether_frames_are_held)
+{
+    for (int level = 0; level < DURABILITY_COUNT; level++) {
+        struct core_options options = {.durability = UINT8_MAX};
+        durability_tell((enum durability)level, &options);
+        cr_expect_eq(options.durability, level);
+        cr_expect_eq(options.holds_outcomes, level == DURABILITY_SHARED, "%d", level);
+    }
+}

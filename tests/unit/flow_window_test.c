@@ -318,6 +318,33 @@ Test(flow_window, shares_a_sum_by_need)
     cr_assert_eq(flow_window_bytes(&models[0].flow), FLOOR);
 }
 
+/* That is shared, too, as all is that is beyond a floor. */
+Test(flow_window, is_wider_for_a_reason_of_its_sender)
+{
+    struct flow_share share = {.bytes_max = 8 * MIB};
+    struct flow_window flows[2];
+    for (size_t i = 0; i < 2; i++)
+        flow_window_init(&flows[i], &share, FLOOR, 16 * MIB);
+    flow_window_widen(&flows[0], 3 * MIB);
+    cr_expect_eq(flow_window_bytes(&flows[0]), FLOOR + 3 * MIB);
+    cr_expect_eq(flow_window_bytes(&flows[1]), FLOOR);
+    flow_window_widen(&flows[0], 32 * MIB);
+    cr_expect_eq(share.wanted, 16 * MIB - FLOOR, "with it the window is the largest");
+    flow_window_widen(&flows[1], 2 * MIB);
+    cr_expect_leq(flow_window_bytes(&flows[0]) + flow_window_bytes(&flows[1]), 2 * FLOOR + 8 * MIB);
+    flow_window_learn(&flows[1], 50 * MS_NS);
+    flow_window_learn(&flows[1], 0);
+    cr_expect_eq(share.wanted, 18 * MIB - FLOOR, "another link changes nothing of it");
+    flow_window_widen(&flows[0], 0);
+    cr_expect_eq(flow_window_bytes(&flows[0]), FLOOR);
+    flow_window_restart(&flows[1], 0);
+    cr_expect_eq(flow_window_bytes(&flows[1]), FLOOR, "a new connection begins anew");
+    cr_expect_eq(share.wanted, 0);
+    flow_window_init(&flows[0], &share, FLOOR, FLOOR);
+    flow_window_widen(&flows[0], 1);
+    cr_expect_eq(flow_window_bytes(&flows[0]), FLOOR, "the reader has room for no more");
+}
+
 /* A thousand readers as in limits.h, over links that need little, and then much. */
 enum { READERS = 1000 };
 static struct flow_window windows[READERS];

@@ -214,6 +214,7 @@ static void go_on(struct core *core, conn_id conn, struct session *session,
     session->is_ready = false;
     session->await_sent = 0;
     session->await_taken = 0;
+    session->await_round = (struct sync_round){.step = 0};
     flow_window_restart(&session->await_flow, 0);
     session->await_topic = 0;
     session->data_told = 0;

@@ -4,6 +4,7 @@
 #define CORE_MODEL_SESSION_H
 
 #include "broker/core/tables/event.h"
+#include "broker/core/tables/sync_round.h"
 #include "broker/core/tables/timers.h"
 #include "libbus/base/flow_window.h"
 #include "libbus/base/list.h"
@@ -186,6 +187,7 @@ struct session {
     uint64_t data_marked_step;
     uint64_t await_sent; /* bytes on subscription 0 and this connection */
     uint64_t await_taken;
+    struct sync_round await_round;
     struct flow_window await_flow;
     uint32_t await_topic;         /* the last topic named on subscription 0 */
     uint32_t await_incarnation;   /* ... for slots of this one */

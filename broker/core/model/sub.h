@@ -5,6 +5,7 @@
 
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
+#include "broker/core/tables/sync_round.h"
 #include "broker/core/tables/timers.h"
 #include "libbus/base/flow_window.h"
 #include "libbus/base/list.h"
@@ -54,6 +55,7 @@ struct sub {
     struct flow_window flow; /* the window now; positions are sent_bytes and taken_bytes */
     uint64_t sent_bytes;     /* on this connection */
     uint64_t taken_bytes;
+    struct sync_round round;
     struct flight *flights; /* ring */
     uint32_t flight_room, flight_head, flight_count;
     struct list routes;

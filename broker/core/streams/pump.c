@@ -181,6 +181,20 @@ static bool send_letter(struct core *core, struct session *session, uint32_t sub
                                               .sent = sent});
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* Where what is sent waits for the disk, the window has more.  Over a link it has that without it,
+ * for the round trip that is measured has the sync in it. */
+static uint64_t window_now(const struct core *core, struct flow_window *flow,
+                           struct sync_round *round, uint64_t taken)
+{
+    if (core->options.holds_outcomes) {
+        uint64_t more = sync_round_bytes(round, core->kept, taken);
+        flow_window_widen(flow, flow->is_far ? 0 : more);
+    }
+    return flow_window_bytes(flow);
+}
+
 /* ---- awaited slots --------------------------------------------------------------------------- */
 
 static bool await_send(struct core *core, struct session *session, struct await *await,
@@ -244,7 +258,8 @@ static enum pumped pump_await(struct core *core, struct session *session)
 {
     bool is_any = !list_is_empty(&session->awaits_ready);
     uint64_t in_flight = session->await_sent - session->await_taken;
-    if (!is_any || in_flight >= flow_window_bytes(&session->await_flow)) {
+    if (!is_any || in_flight >= window_now(core, &session->await_flow, &session->await_round,
+                                           session->await_taken)) {
         flow_window_stopped(&session->await_flow, is_any);
         return PUMP_NOTHING;
     }
@@ -260,6 +275,7 @@ static enum pumped pump_await(struct core *core, struct session *session)
     flow_window_sent(&session->await_flow, session->await_sent, session->await_sent + sent,
                      core_clock(core));
     session->await_sent += sent;
+    sync_round_sent(&session->await_round, core->steps, session->await_taken);
     session->data_sent += sent;
     return PUMP_SENT;
 }
@@ -290,6 +306,7 @@ static void take_off(const struct core *core, struct sub *sub, struct route *rou
     flow_window_piece(&sub->flow, bytes);
     flow_window_sent(&sub->flow, sub->sent_bytes, sub->sent_bytes + bytes, core_clock(core));
     sub->sent_bytes += bytes;
+    sync_round_sent(&sub->round, core->steps, sub->taken_bytes);
     sub->session->data_sent += bytes;
     uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
     sub->flights[at] =
@@ -608,7 +625,8 @@ static enum pumped pump_next(struct core *core, struct sub *sub)
 static enum pumped pump_sub(struct core *core, struct sub *sub)
 {
     uint64_t in_flight = sub->sent_bytes - sub->taken_bytes;
-    bool is_held = in_flight > 0 && in_flight >= flow_window_bytes(&sub->flow);
+    bool is_held =
+        in_flight > 0 && in_flight >= window_now(core, &sub->flow, &sub->round, sub->taken_bytes);
     enum pumped pumped = is_held ? PUMP_NOTHING : pump_next(core, sub);
     if (pumped == PUMP_NOTHING)
         flow_window_stopped(&sub->flow, is_held);

@@ -179,6 +179,7 @@ void sub_rewind(struct core *core, struct sub *sub)
     (void)core; /* nothing is sent before READY */
     sub->sent_bytes = 0;
     sub->taken_bytes = 0;
+    sub->round = (struct sync_round){.step = 0};
     flow_window_restart(&sub->flow, sub->session != NULL ? sub->session->trip_ns : 0);
     sub->flight_count = 0;
     if (sub_is_member(sub))
