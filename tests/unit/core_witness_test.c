@@ -138,16 +138,59 @@ Test(core_witness, of_many_parties_gives_one_root)
     cr_expect_not_null(strstr(said, "verdict.final /0 #0 x1 (broker_lost of )\n"), "%s", said);
 }
 
-/* No fact has the numbers of a guard: after any restart they begin anew. */
-Test(core_witness, is_no_guard)
+static void greet_guard(uint64_t token, uint64_t control_number)
 {
-    struct msg msg = hello(1, 0);
+    struct msg msg = hello(1, token);
     msg.as.hello.role = 2;
+    msg.as.hello.control_number = control_number;
     message(1, msg);
+    message(1, (struct msg){.type = MSG_READY});
+}
+
+static void complete_by_guard(void)
+{
+    tap(5);
+    greet_guard(0, 0);
+    complete(1);
+    cr_assert_not_null(strstr(said, "1 < accepted 0 1\n"), "%s", said);
+    cr_assert_not_null(strstr(said, "5 < party.completed alice/1 #0 x0\n"), "%s", said);
+    forget();
+}
+
+/* No fact has its numbers, and the end that it told is one. */
+Test(core_witness, of_an_end_that_the_broker_knows_is_no_guard)
+{
+    complete_by_guard();
     restore(journal_count);
-    msg = hello(1, tokens[1]);
-    msg.as.hello.role = 2;
-    msg.as.hello.control_number = 3;
-    message(1, msg);
+    forget();
+    greet_guard(tokens[1], 1);
+    cr_expect_not_null(strstr(said, "1 < welcome incarnation 1, resumed\n"), "%s", said);
+    cr_expect_null(strstr(said, "forg"), "%s", said);
+}
+
+/* Else it would wait for the verdict, and its party would live for as long. */
+Test(core_witness, of_an_end_that_the_broker_forgot_is_its_guard)
+{
+    uint32_t copy;
+    greet_guard(0, 0);
+    copy = journal_count;
+    complete(1);
+    restore(copy);
+    tap(5);
+    forget();
+    greet_guard(tokens[1], 1);
+    cr_expect_not_null(strstr(said, "1 < refused 7 errbus.forgotten\n1 dropped\n"), "%s", said);
+    cr_expect_not_null(strstr(said, "5 < broker.forgot alice/1 #0 x1 (broker_lost of )\n"), "%s",
+                       said);
+    cr_expect_not_null(strstr(said, "5 < party.lost alice/1 #0 x0 (broker_lost of )\n"), "%s",
+                       said);
+}
+
+Test(core_witness, of_nothing_is_no_guard)
+{
+    greet_guard(0, 0);
+    restore(journal_count);
+    forget();
+    greet_guard(tokens[1], 0);
     cr_expect_not_null(strstr(said, "1 < welcome incarnation 1, resumed\n"), "%s", said);
 }

@@ -82,8 +82,10 @@ static const char *end_forgotten(struct core *core, struct session *session,
 const char *witness_hello(struct core *core, struct session *session, const struct msg_hello *hello)
 {
     uint64_t control_number = session_control_number(session);
-    if (session->is_guard)
-        return NULL; /* no fact has its numbers: a broker that restarts begins at 0 */
+    /* No fact has the numbers of a guard: a broker that restarts begins at 0.  But each of its
+     * numbered messages ends the party, so of a live party none was acknowledged. */
+    if (session->is_guard && !party_is_live(session->party))
+        return NULL;
     if (hello->data_number > session->data_number)
         return end_forgotten(core, session,
                              &(struct forgotten){.what = " frames",
