@@ -4,6 +4,7 @@
 #define CORE_MODEL_SUB_H
 
 #include "broker/core/tables/event.h"
+#include "broker/core/tables/seq_queue.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/sync_round.h"
 #include "broker/core/tables/timers.h"
@@ -107,7 +108,7 @@ struct route { /* where a subscription is in a topic */
 };
 
 enum await_state {
-    AWAIT_UNPROMISED, /* link: topic->unpromised */
+    AWAIT_UNPROMISED, /* unpromised: in topic->unpromised, or not placed yet */
     AWAIT_OPEN,       /* link: open_slot->awaits */
     AWAIT_READY,      /* link: session->awaits_ready; the outcome is held here */
 };
@@ -124,6 +125,7 @@ struct await {
     int64_t since_ns; /* core_clock() */
     uint64_t chunk_offset;
     struct slot_entry outcome; /* READY: a single slot, ref counted */
+    struct seq_node unpromised;
     struct list link;
     struct list session_link; /* in session->awaits until READY */
 };

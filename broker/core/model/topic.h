@@ -3,6 +3,7 @@
 #ifndef CORE_MODEL_TOPIC_H
 #define CORE_MODEL_TOPIC_H
 
+#include "broker/core/tables/seq_queue.h"
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/flow_window.h"
 #include "libbus/base/limits.h"
@@ -57,11 +58,11 @@ struct topic {
     struct party *writer;
     struct slot_table slots;
     struct list routes;
-    struct list unpromised;    /* waits for numbers that are not reserved yet, by seq */
-    struct list requests;      /* open reply slots of the requests in it, by seq */
-    struct id_map request_ids; /* seq of a request -> id of its reply slot; 0: settled */
-    bool is_replies;           /* of requests: "party/_replies" */
-    struct group *letters;     /* the group whose dead letters, or their errors, it has; or NULL */
+    struct seq_queue unpromised; /* waits for numbers that are not reserved yet */
+    struct list requests;        /* open reply slots of the requests in it, by seq */
+    struct id_map request_ids;   /* seq of a request -> id of its reply slot; 0: settled */
+    bool is_replies;             /* of requests: "party/_replies" */
+    struct group *letters; /* the group whose dead letters, or their errors, it has; or NULL */
     struct list party_link;
     struct list job_link;
     struct list room_link;            /* in job->room_waiters */

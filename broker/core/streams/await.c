@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* await.c -- waits for single slots, promised or not.
  *
- * A wait is in a list of its topic until the number is reserved.  Then it is in a list of the open
+ * A wait is in a queue of its topic until the number is reserved.  Then it is in a list of the open
  * slot until that is settled, and then in a list of its session until it is sent.  When it is
  * answered it takes a reference to the outcome, and the slot is sealed.  So neither trimming nor
  * retracting changes the answer.
@@ -21,12 +21,20 @@
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/pattern.h"
 
+/* From where it waits. */
+static void leave(struct await *await)
+{
+    if (await->state == AWAIT_UNPROMISED && await->topic != NULL)
+        seq_queue_remove(&await->topic->unpromised, &await->unpromised);
+    list_remove(&await->link);
+}
+
 void await_free(struct core *core, struct await *await)
 {
     if (await->state == AWAIT_READY)
         entry_unref(core, &await->outcome);
     id_map_remove(&await->session->await_ids, await->want);
-    list_remove(&await->link);
+    leave(await);
     list_remove(&await->session_link);
     if (await->denied.bytes > 0)
         list_push(&core->unused_awaits, &await->link); /* a frame may have its name */
@@ -47,7 +55,7 @@ void await_free_unused(struct core *core)
 /* outcome has a reference for the await. */
 static void await_answer(struct core *core, struct await *await, struct slot_entry outcome)
 {
-    list_remove(&await->link);
+    leave(await);
     list_remove(&await->session_link);
     await->state = AWAIT_READY;
     await->outcome = outcome;
@@ -109,17 +117,6 @@ void await_settled(struct core *core, struct list *awaits, struct slot_entry *en
         answer_entry(core, LIST_OWNER(link, struct await, link), entry);
 }
 
-/* Inserts it behind waits for smaller or equal numbers; most waits come in that order. */
-static void insert_unpromised(struct topic *topic, struct await *await)
-{
-    struct list *at = &topic->unpromised;
-    while (at->prev != &topic->unpromised &&
-           LIST_OWNER(at->prev, struct await, link)->seq > await->seq)
-        at = at->prev;
-    list_insert(at, &await->link);
-    await->state = AWAIT_UNPROMISED;
-}
-
 /* The number is reserved, or was: to where it belongs. */
 static void place_promised(struct core *core, struct await *await)
 {
@@ -135,19 +132,17 @@ static void place_promised(struct core *core, struct await *await)
         return;
     }
     struct open_slot *open = pool_find(&core->open_slots, entry->ref);
-    list_remove(&await->link);
+    leave(await);
     list_push(&open->awaits, &await->link);
     await->state = AWAIT_OPEN;
 }
 
 void await_promised(struct core *core, struct topic *topic)
 {
-    while (!list_is_empty(&topic->unpromised)) {
-        struct await *await = LIST_OWNER(topic->unpromised.next, struct await, link);
-        if (await->seq >= topic->slots.next_seq)
-            return;
-        place_promised(core, await);
-    }
+    const struct seq_node *first = NULL;
+    while ((first = seq_queue_first(&topic->unpromised)) != NULL &&
+           first->seq < topic->slots.next_seq)
+        place_promised(core, await_unpromised(topic));
 }
 
 /* Why a number that was never promised by a party that ended will not come. */
@@ -172,10 +167,11 @@ void await_never(struct core *core, struct party *party, struct failure *failure
     struct failure *why = NULL;
     LIST_EACH(topic_link, &party->topics) {
         struct topic *topic = LIST_OWNER(topic_link, struct topic, party_link);
-        LIST_EACH(link, &topic->unpromised) {
+        struct await *await = NULL;
+        while ((await = await_unpromised(topic)) != NULL) {
             if (why == NULL)
                 why = never(core, party, failure);
-            answer_failed(core, LIST_OWNER(link, struct await, link), why);
+            answer_failed(core, await, why);
         }
     }
     failure_unref(core, why);
@@ -225,7 +221,7 @@ static void await_place(struct core *core, struct await *await)
         answer_failed(core, await, why);
         failure_unref(core, why);
     } else {
-        insert_unpromised(await->topic, await);
+        seq_queue_put(&await->topic->unpromised, &await->unpromised, await->seq);
         if (writer->incarnation == 0)
             notice_wait(core, session, writer->name);
     }

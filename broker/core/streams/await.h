@@ -15,6 +15,12 @@ void await_never(struct core *core, struct party *party, struct failure *failure
 void await_fail(struct core *core, struct session *session, uint32_t topic, uint64_t seq,
                 struct failure *failure);
 void await_free(struct core *core, struct await *await);
+/* One of those that wait for the smallest number that is not promised; NULL: nobody waits. */
+static inline struct await *await_unpromised(const struct topic *topic)
+{
+    struct seq_node *first = seq_queue_first(&topic->unpromised);
+    return first != NULL ? LIST_OWNER(first, struct await, unpromised) : NULL;
+}
 void await_free_unused(struct core *core); /* those that the last step answered */
 
 #endif

@@ -124,7 +124,6 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     id_map_init(&topic->request_ids, core->memory);
     topic->is_replies = name_is_replies(name);
     list_init(&topic->routes);
-    list_init(&topic->unpromised);
     list_init(&topic->room_link);
     list_init(&topic->rate_link);
     lead_init(core, topic);
@@ -258,8 +257,9 @@ void topic_free(struct core *core, struct topic *topic)
 {
     LIST_EACH(link, &topic->routes)
         route_free(core, LIST_OWNER(link, struct route, topic_link));
-    LIST_EACH(link, &topic->unpromised)
-        await_free(core, LIST_OWNER(link, struct await, link));
+    struct await *await = NULL;
+    while ((await = await_unpromised(topic)) != NULL)
+        await_free(core, await);
     drop_slots(core, topic);
     topic_mark_opened(topic, false);
     name_map_remove(&topic->job->topics, topic->name);
