@@ -9,7 +9,8 @@
 static bool is_of_effects(size_t bytes)
 {
     static const size_t firsts[] = {64 * sizeof(struct effect), 64 * sizeof(struct msg),
-                                    64 * sizeof(struct effect_frame), 2 * (size_t)LIMIT_FACT_BYTES};
+                                    64 * sizeof(struct effect_frame),
+                                    64 * sizeof(struct effect_log), 2 * (size_t)LIMIT_FACT_BYTES};
     for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++)
         for (size_t size = firsts[i]; size <= bytes; size *= 2)
             if (size == bytes)
