@@ -103,6 +103,14 @@ def stage(tmp_path_factory):
     made.close()
 
 
+@pytest.fixture
+def forgetful():
+    """A stage of its own, without a journal."""
+    made = Stage("none")
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     from selenium import webdriver

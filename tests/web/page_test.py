@@ -16,7 +16,7 @@ import pytest
 
 import errbus
 
-from conftest import SOON, Program, Stage, until
+from conftest import SOON, Program, until
 
 MISSING = [
     f"the package {package}"
@@ -290,8 +290,8 @@ def test_loses_no_event_over_a_restart_of_the_broker(stage, browser):
     assert shown == list(range(shown[0], shown[0] - len(shown), -1)), shown
 
 
-def test_says_that_a_broker_without_a_journal_began_anew(browser):
-    stage = Stage("none")
+def test_says_that_a_broker_without_a_journal_began_anew(forgetful, browser):
+    stage = forgetful
     before = [stage.open(f"before.{number}", "short-lived") for number in range(5)]
     go(browser, stage, "short-lived")
     show_all_events(browser)
@@ -308,7 +308,6 @@ def test_says_that_a_broker_without_a_journal_began_anew(browser):
     shown = [(int(row[0]), row[3]) for row in rows(browser, "events")]
     assert [number for number, _ in shown] == list(range(len(shown), 0, -1)), shown
     assert {name.partition(".")[0] for _, name in shown} <= {"", "after"}, shown
-    stage.close()
 
 
 def test_stays_responsive_in_a_storm_of_events(stage, browser):
