@@ -23,6 +23,9 @@ struct config {
     char data[CONFIG_TEXT_BYTES];
     char advertise[CONFIG_TEXT_BYTES];  /* endpoint or host that clients are told; empty: none */
     char journal[CONFIG_TEXT_BYTES];    /* directory or "none"; empty: as state_folder.h has it */
+    char cache[CONFIG_TEXT_BYTES];      /* of a shard; empty: as state_folder.h has it */
+    uint32_t shard;                     /* of a journal that has shards */
+    uint32_t replicas;                  /* copies that must confirm a commit of it */
     char durability[CONFIG_TEXT_BYTES]; /* empty: what the journal makes possible */
     char access[CONFIG_TEXT_BYTES];     /* access file; empty: none */
     char key[CONFIG_TEXT_BYTES];        /* the broker's key; empty: as state_folder.h has it */

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NS_PER_MS INT64_C(1000000)
 #define BYTES_AT_ONCE (UINT64_C(16) * 1024 * 1024) /* unless one step has more */
 
 /* What the second thread does. */
@@ -32,6 +33,7 @@ struct steps {
 struct journal_thread {
     struct journal *journal; /* the thread's */
     enum journal_pace pace;
+    bool is_kept;       /* it must be said again and again that the journal is ours */
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
     uint64_t untrimmed; /* what lies below may go, and did not; the thread's; 0: nothing */
     int fd;
@@ -54,6 +56,7 @@ struct journal_thread {
     uint64_t last_ticket;
     struct journal_news news;
     struct histogram writes;
+    int64_t kept_ns; /* when the last call began after which the journal was still ours */
     char complaint[JOURNAL_COMPLAINT_BYTES];
     uint64_t last_bytes; /* of the last batch */
     bool is_gathering;   /* the thread waits for more of a stream */
@@ -306,12 +309,14 @@ static void await_stream(struct journal_thread *thread)
     thread->is_gathering = false;
 }
 
-/* Lock; given up meanwhile.  Waits, or until it is time to try again, or to flush. */
+/* Lock; given up meanwhile.  Waits, or until it is time to try again, to flush, or to say that the
+ * journal is still ours. */
 static void wait_for_work(struct journal_thread *thread, bool is_again)
 {
     bool is_flush_near = thread->has_flush_by && thread->flushing == FLUSH_NONE;
-    struct timespec again = time_in(JOURNAL_THREAD_AGAIN_MS);
-    if (is_again)
+    struct timespec again =
+        time_in(is_again ? JOURNAL_THREAD_AGAIN_MS : JOURNAL_THREAD_KEEP_MS / 2);
+    if (is_again || thread->is_kept)
         pthread_cond_timedwait(&thread->work, &thread->lock, &again);
     else if (is_flush_near)
         pthread_cond_timedwait(&thread->work, &thread->lock, &thread->flush_by);
@@ -350,6 +355,7 @@ static void sync_logged(struct journal_thread *thread)
 {
     const struct journal_news before = thread->news;
     pthread_mutex_unlock(&thread->lock);
+    int64_t began_ns = clock_monotonic_ns();
     failpoint_reach("sync");
     enum journal_err err = journal_sync(thread->journal, journal_next(thread->journal));
     failpoint_reach("synced");
@@ -358,9 +364,32 @@ static void sync_logged(struct journal_thread *thread)
     if (err == JOURNAL_OK) {
         thread->news.synced = before.logged;
         thread->news.synced_steps = before.logged_steps;
+        thread->kept_ns = began_ns;
     } else {
         set_state(thread, JOURNAL_IS_FAILED);
     }
+    thread_tell(thread);
+}
+
+/* Lock. */
+static bool is_keep_due(const struct journal_thread *thread)
+{
+    return thread->is_kept &&
+           clock_monotonic_ns() - thread->kept_ns >= JOURNAL_THREAD_KEEP_MS * NS_PER_MS;
+}
+
+/* Lock; given up meanwhile.  A journal that is another's by now is over. */
+static void keep(struct journal_thread *thread)
+{
+    pthread_mutex_unlock(&thread->lock);
+    int64_t began_ns = clock_monotonic_ns();
+    failpoint_reach("keep");
+    enum journal_err err = journal_keep(thread->journal);
+    pthread_mutex_lock(&thread->lock);
+    if (err == JOURNAL_OK)
+        thread->kept_ns = began_ns;
+    else
+        set_state(thread, JOURNAL_IS_FAILED);
     thread_tell(thread);
 }
 
@@ -506,6 +535,8 @@ static void *thread_run(void *arg)
                 await_stream(thread);
         } else if (is_behind) {
             sync_logged(thread);
+        } else if (is_keep_due(thread) && !thread->is_closing) {
+            keep(thread);
         } else if (thread->is_closing && !must_wait) {
             break;
         } else {
@@ -584,6 +615,8 @@ struct journal_thread *journal_thread_open(struct journal **journal, enum journa
     thread->pace = pace;
     thread->is_given_up = !wants_sync(thread); /* the last process may have left some */
     thread->journal = *journal;
+    thread->is_kept = journal_needs_keeping(*journal);
+    thread->kept_ns = clock_monotonic_ns();
     note_place(thread);
     thread->records = calloc(JOURNAL_THREAD_RECORDS, sizeof *thread->records);
     thread->positions = calloc(JOURNAL_THREAD_RECORDS, sizeof *thread->positions);
@@ -607,7 +640,11 @@ void journal_thread_close(struct journal_thread **thread)
     old->is_closing = true;
     pthread_cond_signal(&old->work);
     pthread_mutex_unlock(&old->lock);
-    pthread_join(old->handle, NULL);
+    struct timespec until = time_in(JOURNAL_THREAD_LEAVE_MS);
+    if (pthread_clockjoin_np(old->handle, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        journal_give_up(old->journal);
+        pthread_join(old->handle, NULL);
+    }
     pthread_join(old->flusher, NULL);
     if (old->news.state != JOURNAL_IS_FAILED)
         (void)journal_sync(old->journal, journal_next(old->journal)); /* what it can */
@@ -679,6 +716,14 @@ void journal_thread_writes(struct journal_thread *thread, struct histogram *out_
     pthread_mutex_lock(&thread->lock);
     *out_writes = thread->writes;
     pthread_mutex_unlock(&thread->lock);
+}
+
+int64_t journal_thread_kept_ns(struct journal_thread *thread)
+{
+    pthread_mutex_lock(&thread->lock);
+    int64_t kept_ns = thread->is_kept ? thread->kept_ns : INT64_MAX;
+    pthread_mutex_unlock(&thread->lock);
+    return kept_ns;
 }
 
 struct journal_step *journal_thread_logged(struct journal_thread *thread, uint64_t until)

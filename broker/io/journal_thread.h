@@ -48,6 +48,11 @@ enum { JOURNAL_THREAD_FLUSH_MS = 1000 };
  * So such a journal waits until as much again is there, or for this time. */
 #define JOURNAL_THREAD_STREAM_BYTES (UINT64_C(256) * 1024)
 enum { JOURNAL_THREAD_STREAM_US = 200 };
+/* On a disk of which several machines are owners in turn, an idle owner says so often that it is
+ * there (DISK_KEEP_MS). */
+enum { JOURNAL_THREAD_KEEP_MS = 500 };
+/* A thread that is closed does not wait longer than this for another machine. */
+enum { JOURNAL_THREAD_LEAVE_MS = 500 };
 /* How often a full disk is checked again, and a refused write is tried again. */
 enum { JOURNAL_THREAD_AGAIN_MS = 200 };
 
@@ -126,6 +131,9 @@ uint64_t journal_thread_room(struct journal_thread *thread);
 /* Readable when the news have changed; journal_thread_news() makes it unreadable. */
 int journal_thread_fd(const struct journal_thread *thread);
 struct journal_news journal_thread_news(struct journal_thread *thread);
+/* When the last call began after which the journal was known to be ours still; INT64_MAX: nobody
+ * else can have it. */
+int64_t journal_thread_kept_ns(struct journal_thread *thread);
 /* How long the appends took. */
 void journal_thread_writes(struct journal_thread *thread, struct histogram *out_writes);
 /* A step with a payload that is logged now, and whose ticket is at most `until`; the caller's to

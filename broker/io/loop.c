@@ -19,6 +19,7 @@
 #include "broker/io/persistence.h"
 #include "broker/io/log.h"
 #include "broker/io/misdirected.h"
+#include "broker/io/mute.h"
 #include "broker/io/waiting_batches.h"
 #include "broker/io/peers.h"
 #include "broker/io/received.h"
@@ -60,6 +61,7 @@ struct loop {
     struct peers peers;
     struct admission admission;
     struct persistence persistence;
+    struct mute mute;
     struct waiting_batches waiting_batches;
     struct clock clock;
     struct figures figures;
@@ -579,11 +581,6 @@ enum {
     WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
 };
 
-static bool is_lane_ready(struct loop *loop, enum lane lane)
-{
-    return ready_has(loop->channels[lane].socket, ZMQ_POLLIN);
-}
-
 /* Handles monitors and signals; sleeps until a descriptor is ready, unless there is work. */
 static void watch(struct loop *loop, bool is_busy)
 {
@@ -601,7 +598,8 @@ static void watch(struct loop *loop, bool is_busy)
             (struct pollfd){.fd = is_read ? loop->channels[i].fd : -1, .events = POLLIN};
     }
     is_busy = is_busy || loop->is_spinning || authentication_is_asked(&loop->authentication) ||
-              is_lane_ready(loop, LANE_CONTROL) || (reads_data && is_lane_ready(loop, LANE_DATA));
+              ready_has(loop->channels[LANE_CONTROL].socket, ZMQ_POLLIN) ||
+              (reads_data && ready_has(loop->channels[LANE_DATA].socket, ZMQ_POLLIN));
     int count = poll(items, sizeof items / sizeof items[0], is_busy ? 0 : (int)wait_ms(loop));
     must(count >= 0 || errno == EINTR);
     if (count <= 0)
@@ -620,12 +618,6 @@ static bool is_broken(const struct loop *loop)
            persistence_state(&loop->persistence) == JOURNAL_IS_FAILED;
 }
 
-static const char *why_broken(const struct loop *loop)
-{
-    return core_port_is_broken(loop->port) ? "a value cannot be read back from the journal"
-                                           : "the journal cannot be written any more";
-}
-
 /* The broker was stopped and has told its parties, or had no more time; or it is broken. */
 static bool is_over(const struct loop *loop)
 {
@@ -640,6 +632,13 @@ bool loop_run(struct loop *loop)
     drain_monitors(loop); /* see ready.h */
     service_manager_ready(loop->manager, clock_monotonic_ns());
     while (!is_over(loop)) {
+        if (mute_wait(&loop->mute, &loop->persistence, loop->signal_fd)) {
+            persistence_hear(&loop->persistence, loop->port, clock_monotonic_ns());
+            (void)persistence_report(&loop->persistence, loop->port, &loop->clock); /* said later */
+            service_manager_live(loop->manager, clock_monotonic_ns());
+            read_signals(loop);
+            continue;
+        }
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
         if (may_read_data(loop))
@@ -662,7 +661,9 @@ bool loop_run(struct loop *loop)
         watch(loop, is_busy || is_broken(loop));
     }
     if (is_broken(loop))
-        log_line(LOG_WARNING, "stopped: %s", why_broken(loop));
+        log_line(LOG_WARNING, "stopped: %s",
+                 core_port_is_broken(loop->port) ? "a value cannot be read back from the journal"
+                                                 : "the journal cannot be written any more");
     else
         log_line(LOG_INFO, "stopped, as requested; parties that were not told in time: %u",
                  core_session_count(core_port_core(loop->port)));
@@ -699,7 +700,7 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
                  "journal: %.800s; 'errbusd --export %.300s' prints what it holds; to start empty, "
                  "name another directory with --journal DIR",
-                 fault, config->journal);
+                 fault, journal_place(*journal));
         return false;
     }
     if (done.gaps > 0)

@@ -9,6 +9,7 @@
 #include "broker/io/service_manager.h"
 #include "broker/io/state_folder.h"
 #include "broker/io/tools.h"
+#include "broker/journal/disk.h"
 #include "broker/journal/journal.h"
 
 #include <fcntl.h>
@@ -30,6 +31,9 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 
 /* The first file of a new journal: enough to try a broker. */
 #define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
+
+/* How often a spare looks whether the shard is free. */
+enum { SPARE_POLL_MS = 100 };
 
 /* What to do if the journal cannot be in its place. */
 static const char remedy[] =
@@ -118,6 +122,8 @@ static void log_start(const struct config *config, const struct loop *loop)
     const char *control = loop_control_endpoint(loop);
     const char *data = loop_data_endpoint(loop);
     struct loop_restored restored = loop_restored(loop);
+    /* A connection string may have a password. */
+    const char *place = journal_is_shared(config->journal) ? "in PostgreSQL" : config->journal;
     log_line(LOG_INFO, "errbusd %s, process %d: control %.300s, data %.300s", ERRBUS_VERSION,
              (int)getpid(), control, data);
     if (config->access[0] == '\0' && (!endpoint_is_local(control) || !endpoint_is_local(data)))
@@ -130,12 +136,12 @@ static void log_start(const struct config *config, const struct loop *loop)
     if (strcmp(config->journal, "none") == 0)
         log_line(LOG_INFO, "no journal: everything is in memory, and ends with this process");
     else if (restored.steps == 0)
-        log_line(LOG_INFO, "journal %.500s: new", config->journal);
+        log_line(LOG_INFO, "journal %.500s: new", place);
     else
         log_line(LOG_INFO,
                  "journal %.500s: restored; jobs: %u, parties that may come back: %u, values: %u "
                  "of %llu bytes",
-                 config->journal, restored.jobs, restored.parties, restored.values,
+                 place, restored.jobs, restored.parties, restored.values,
                  (unsigned long long)restored.bytes);
 }
 
@@ -145,9 +151,19 @@ static bool choose_durability(struct config *config, enum durability *out_durabi
 {
     const char *asked = config->durability;
     bool is_none = strcmp(config->journal, "none") == 0;
-    enum durability level = is_none ? DURABILITY_MEMORY : DURABILITY_DISK;
+    bool is_shared = !is_none && journal_is_shared(config->journal);
+    enum durability level = is_none     ? DURABILITY_MEMORY
+                            : is_shared ? DURABILITY_SHARED
+                                        : DURABILITY_DISK;
     if (asked[0] != '\0')
         level = durability_named(asked);
+    if (is_shared && level != DURABILITY_SHARED) {
+        log_line(LOG_ERROR,
+                 "--durability %s: a journal in PostgreSQL has the durability 'shared' and no "
+                 "other: remove --durability",
+                 asked);
+        return false;
+    }
     if (level != DURABILITY_MEMORY && is_none) {
         log_line(LOG_ERROR, "--durability %s needs a journal: remove --journal none", asked);
         return false;
@@ -221,6 +237,18 @@ static bool choose_journal(struct config *config)
     return false;
 }
 
+/* The same for the copy of a shard. */
+static bool choose_cache(struct config *config)
+{
+    char why[STATE_FOLDER_COMPLAINT_BYTES] = "";
+    struct state_places places = places_of_environment();
+    if (!journal_is_shared(config->journal) || config->cache[0] != '\0' ||
+        state_folder_cache(&places, config->shard, config->cache, sizeof config->cache, why))
+        return true;
+    log_line(LOG_ERROR, "%s; or name a directory with --cache DIR", why);
+    return false;
+}
+
 /* The socket is not for programs that this one starts. */
 static void open_manager(struct service_manager *manager)
 {
@@ -236,6 +264,24 @@ static void open_manager(struct service_manager *manager)
     unsetenv("WATCHDOG_PID");
 }
 
+/* A broker that waits for another one to end. */
+struct spare {
+    struct service_manager *manager;
+    bool is_told;
+};
+
+static bool wait_for_shard(void *arg)
+{
+    struct spare *spare = arg;
+    if (!spare->is_told)
+        log_line(LOG_INFO, "another broker has the shard, or it cannot be told who has: this one "
+                           "waits, and takes over when that one is gone");
+    spare->is_told = true;
+    service_manager_extend(spare->manager, clock_monotonic_ns(), "waiting for the shard", -1);
+    usleep(SPARE_POLL_MS * 1000);
+    return true;
+}
+
 static void tell_of_reading(void *arg)
 {
     service_manager_extend(arg, clock_monotonic_ns(), "reading the journal", -1);
@@ -248,19 +294,26 @@ static bool open_journal(const struct config *config, enum durability durability
     if (strcmp(config->journal, "none") == 0)
         return true;
     struct clock clock = {0};
+    bool is_shared = journal_is_shared(config->journal);
+    struct spare spare = {.manager = manager};
+    struct disk_shard shard = {
+        .number = config->shard, .replicas = config->replicas, .cache = config->cache};
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
                                       .first_bytes = FIRST_SEGMENT_BYTES,
                                       .segment_bytes = failpoint_number("SEGMENT_BYTES", 0),
                                       .on_record = tell_of_reading,
                                       .on_record_arg = manager,
+                                      .shard = is_shared ? &shard : NULL,
+                                      .on_locked = is_shared ? wait_for_shard : NULL,
+                                      .on_locked_arg = &spare,
                                       .is_lazy = !durability_syncs(durability)};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
     if (err != JOURNAL_OK) {
-        bool is_damaged = err == JOURNAL_DAMAGED; /* its sentence has remedies of its own */
-        log_line(LOG_ERROR, "%s%s%s", why, is_damaged ? "" : "; ", is_damaged ? "" : remedy);
+        bool has_remedy = is_shared || err == JOURNAL_DAMAGED; /* in its sentence */
+        log_line(LOG_ERROR, "%s%s%s", why, has_remedy ? "" : "; ", has_remedy ? "" : remedy);
         return false;
     }
     if (opened.cut[0] != '\0')
@@ -268,7 +321,8 @@ static bool open_journal(const struct config *config, enum durability durability
     return true;
 }
 
-/* The ports come first: a start that cannot have them creates no journal. */
+/* The ports come first: a start that cannot have them creates no journal.  But a spare has no ports
+ * while it waits: clients look for the broker elsewhere. */
 static int run_broker(const struct config *config, enum durability durability)
 {
     int status = EXIT_OWN_FAILURE;
@@ -276,15 +330,21 @@ static int run_broker(const struct config *config, enum durability durability)
     struct journal *journal = NULL;
     struct service_manager manager;
     open_manager(&manager);
+    bool is_shared = journal_is_shared(config->journal);
+    if (is_shared && !open_journal(config, durability, &manager, &journal)) {
+        service_manager_close(&manager);
+        return EXIT_OWN_FAILURE;
+    }
     block_signals(true);
     struct loop *loop = loop_open(config, &manager, complaint);
     if (loop == NULL) {
         log_line(LOG_ERROR, "%s", complaint);
+        journal_close(&journal);
         service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
     block_signals(false);
-    if (!open_journal(config, durability, &manager, &journal))
+    if (!is_shared && !open_journal(config, durability, &manager, &journal))
         goto done;
     block_signals(true);
     if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {
@@ -367,7 +427,7 @@ int main(int argc, char **argv)
     enum durability durability = DURABILITY_MEMORY;
     if (!choose_durability(&config, &durability) || !choose_access(&config))
         return EXIT_USAGE;
-    if (!choose_journal(&config))
+    if (!choose_journal(&config) || !choose_cache(&config))
         return EXIT_OWN_FAILURE;
     tune_memory();
     raise_descriptors();

@@ -42,7 +42,9 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     snprintf(persistence->place, sizeof persistence->place, "%s", journal_place(*journal));
     persistence->snapshot_bytes = core_port_snapshot_bytes(port);
     journal_set_aside(*journal, PERSISTENCE_ASIDE_TIMES * persistence->snapshot_bytes);
-    if (journal_reader_open(where, id, &persistence->reader, complaint) != JOURNAL_OK)
+    const char *files = journal_files(*journal);
+    if (journal_reader_open(files != NULL ? files : where, id, &persistence->reader, complaint) !=
+        JOURNAL_OK)
         return false;
     persistence->thread = journal_thread_open(journal, pace_of(durability));
     if (persistence->thread == NULL) {
@@ -560,6 +562,12 @@ bool persistence_is_quiet(const struct persistence *persistence)
 {
     return held_output_is_empty(&persistence->output, HELD_OUTCOMES) &&
            held_output_is_empty(&persistence->output, HELD_ANSWERS);
+}
+
+bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns)
+{
+    return persistence->thread != NULL &&
+           now_ns - PERSISTENCE_MUTE_MS * NS_PER_MS > journal_thread_kept_ns(persistence->thread);
 }
 
 int persistence_fd(const struct persistence *persistence)

@@ -82,6 +82,10 @@ enum { PERSISTENCE_MEASURE_MS = 1000 };
  * for a checkpoint, a fourth for values that wait, and an eighth for all else. */
 enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
 
+/* Less than the time after which another broker takes over a shard (STORE_LEASE_MS), and less than
+ * the resume window of parties. */
+enum { PERSISTENCE_MUTE_MS = 4000 };
+
 /* Keeps nothing until persistence_start(). */
 void persistence_init(struct persistence *persistence, struct memory *memory);
 /* Takes over the journal at this place, which was replayed into the port.  false: it is still the
@@ -134,6 +138,9 @@ const char *persistence_sentence(struct persistence *persistence);
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port);
 /* Gives what METRICS says of the journal; without one it says nothing. */
 void persistence_tell(const struct persistence *persistence, struct metric_figures *out);
+/* Whether the journal may be another broker's by now: it was not known to be ours for
+ * PERSISTENCE_MUTE_MS.  Then nobody must hear anything of this broker. */
+bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns);
 /* Whether no output is held back. */
 bool persistence_is_quiet(const struct persistence *persistence);
 int persistence_fd(

@@ -40,6 +40,14 @@ bool state_folder_journal(const struct state_places *places, char *out_path, siz
     return choose(places, "the journal", "journal", out_path, bytes, complaint);
 }
 
+bool state_folder_cache(const struct state_places *places, unsigned shard, char *out_path,
+                        size_t bytes, char complaint[STATE_FOLDER_COMPLAINT_BYTES])
+{
+    char name[32];
+    snprintf(name, sizeof name, "cache-%u", shard);
+    return choose(places, "the journal's cache", name, out_path, bytes, complaint);
+}
+
 bool state_folder_key(const struct state_places *places, char *out_path, size_t bytes,
                       char complaint[STATE_FOLDER_COMPLAINT_BYTES])
 {

@@ -22,6 +22,9 @@ struct state_places {
  */
 bool state_folder_key(const struct state_places *places, char *out_path, size_t bytes,
                       char complaint[STATE_FOLDER_COMPLAINT_BYTES]);
+/* The same for the copy of a shard of a journal in a database. */
+bool state_folder_cache(const struct state_places *places, unsigned shard, char *out_path,
+                        size_t bytes, char complaint[STATE_FOLDER_COMPLAINT_BYTES]);
 /* The same for the journal. */
 bool state_folder_journal(const struct state_places *places, char *out_path, size_t bytes,
                           char complaint[STATE_FOLDER_COMPLAINT_BYTES]);

@@ -56,6 +56,14 @@ static enum journal_err run_tool(enum tool tool, const char *where)
     return err;
 }
 
+static int explain_store(const char *where)
+{
+    struct lines lines = {.out = stdout};
+    enum journal_err err = journal_explain_store(where, 1, print_line, &lines);
+    fprintf(stdout, "%s\n", lines.held);
+    return err == JOURNAL_OK && fflush(stdout) == 0 ? 0 : 1;
+}
+
 bool tools_run(int argc, char **argv, int *out_status)
 {
     enum tool tool = TOOL_CHECK;
@@ -64,6 +72,10 @@ bool tools_run(int argc, char **argv, int *out_status)
     if (argc == 2 && strcmp(argv[1], "--backup") == 0) {
         fprintf(stderr, "errbusd: --backup takes a directory, and options behind it\n");
         *out_status = 2;
+        return true;
+    }
+    if (argc == 3 && strcmp(argv[1], "--explain-store") == 0) {
+        *out_status = explain_store(argv[2]);
         return true;
     }
     if (argc < 2 || tool == TOOL_COUNT)
@@ -124,4 +136,6 @@ void tools_print_options(void)
     printf("\nCopy a journal, also while a broker writes it (options may follow that name it):\n"
            "  %-34s %s\n",
            "--backup DIR", "copy the journal to a new directory, and end");
+    printf("\nLook at a database before a journal is kept in it:\n  %-34s %s\n",
+           "--explain-store CONNINFO", "say whether it keeps what is promised, and end");
 }

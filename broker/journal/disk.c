@@ -93,3 +93,18 @@ int disk_open(const char *where, bool may_make, struct disk **out_disk, char *co
         return refuse_scheme(where, complaint);
     return kind->open(where + (length > 0 ? length + 1 : 0), may_make, out_disk, complaint);
 }
+
+bool disk_is_shared(const char *where)
+{
+    const struct disk_kind *kind = find_kind(where);
+    return kind != NULL && kind->open_shard != NULL;
+}
+
+int disk_open_shard(const char *where, bool may_make, const struct disk_shard *shard,
+                    struct disk **out_disk, char *complaint)
+{
+    if (shard == NULL || !disk_is_shared(where))
+        return disk_open(where, may_make, out_disk, complaint);
+    return find_kind(where)->open_shard(where + scheme_length(where) + 1, shard, out_disk,
+                                        complaint);
+}

@@ -23,6 +23,8 @@
 #define DISK_FENCED EOWNERDEAD       /* the disk is another's by now; nothing was done */
 #define DISK_UNKNOWN EPROTONOSUPPORT /* no disk has this scheme */
 
+enum { DISK_KEEP_MS = 500 };
+
 enum disk_how {
     DISK_READ,  /* for reading */
     DISK_WRITE, /* for both */
@@ -69,12 +71,25 @@ struct disk_ops {
     int (*unlink)(struct disk *disk, const char *name);
     /* Names made, changed and gone are so on the disk afterwards. */
     int (*sync_names)(struct disk *disk);
+    /* Says that the owner is still there: it must do so, or sync, every DISK_KEEP_MS.  0,
+     * -DISK_FENCED, or another negative errno, which is final.  NULL: nobody waits for that. */
+    int (*keep)(struct disk *disk);
+    /* [any] What waits for another machine ends soon, with -ECANCELED.  NULL: nothing does. */
+    void (*give_up)(struct disk *disk);
     void (*close)(struct disk *disk); /* the lock too; frees what the disk has */
 };
 struct disk {
     const struct disk_ops *ops;
     const char *scheme;
-    const char *name; /* for people: the directory, or scheme and rest */
+    const char *name;  /* for people: the directory, or scheme and rest */
+    const char *files; /* a directory with the same files, for readers; NULL: `name` is it */
+    const char *why;   /* the last failure as a sentence; NULL: its errno says enough */
+};
+/* Of a disk that several machines reach: which part of it, and what is this machine's. */
+struct disk_shard {
+    unsigned number;
+    unsigned replicas; /* copies on other machines that must confirm a sync */
+    const char *cache; /* a directory for a copy of its files */
 };
 /* One kind of disk. */
 struct disk_kind {
@@ -83,6 +98,9 @@ struct disk_kind {
      * complaint, of DISK_COMPLAINT_BYTES. */
     int (*open)(const char *rest, bool may_make, struct disk **out_disk, char *complaint);
     const char *rest; /* what is expected there, for people */
+    /* The same of one shard; it may be made.  NULL: this kind of disk has none. */
+    int (*open_shard)(const char *rest, const struct disk_shard *shard, struct disk **out_disk,
+                      char *complaint);
 };
 /* All kinds that this program knows (disk_kinds.c); the first is that of a name without a scheme.
  */
@@ -95,6 +113,12 @@ extern const size_t disk_kind_count;
  * known. */
 int disk_open(const char *where, bool may_make, struct disk **out_disk, char *complaint);
 
+/* The same to own it.  shard NULL: a disk without shards. */
+int disk_open_shard(const char *where, bool may_make, const struct disk_shard *shard,
+                    struct disk **out_disk, char *complaint);
+/* Whether a disk of this name has shards. */
+bool disk_is_shared(const char *where);
+
 /* All of it or a failure. */
 int disk_write_all(struct disk *disk, int file, struct iovec *pieces, int count, uint64_t offset);
 /* Bytes at one place; as many as there are. */
@@ -104,5 +128,15 @@ void disk_close(struct disk **disk);
 /* "folder:PATH": a directory of the file system, made with its parents if may_make and it is not
  * there. */
 int disk_folder_open(const char *path, bool may_make, struct disk **out_disk, char *complaint);
+
+/* "postgres:CONNINFO": a shard in PostgreSQL (postgres_store.h).  The first one refuses. */
+int disk_postgres_open(const char *rest, bool may_make, struct disk **out_disk, char *complaint);
+int disk_postgres_open_shard(const char *rest, const struct disk_shard *shard,
+                             struct disk **out_disk, char *complaint);
+/* The same through this door, which it takes over. */
+struct door;
+int disk_postgres_open_door(struct door **door, const char *conninfo,
+                            const struct disk_shard *shard, struct disk **out_disk,
+                            char *complaint);
 
 #endif

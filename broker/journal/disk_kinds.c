@@ -4,6 +4,7 @@
 #include "broker/journal/disk.h"
 
 const struct disk_kind disk_kinds[] = {
-    {"folder", disk_folder_open, "PATH"},
+    {"folder", disk_folder_open, "PATH", NULL},
+    {"postgres", disk_postgres_open, "CONNINFO", disk_postgres_open_shard},
 };
 const size_t disk_kind_count = sizeof disk_kinds / sizeof *disk_kinds;

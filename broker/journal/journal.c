@@ -14,6 +14,35 @@ const char *journal_place(const struct journal *journal)
     return journal->disk->name;
 }
 
+const char *journal_files(const struct journal *journal)
+{
+    return journal->disk->files;
+}
+
+bool journal_is_shared(const char *where)
+{
+    return disk_is_shared(where);
+}
+
+bool journal_needs_keeping(const struct journal *journal)
+{
+    return journal->disk->ops->keep != NULL;
+}
+
+enum journal_err journal_keep(struct journal *journal)
+{
+    if (journal->failure != JOURNAL_OK)
+        return journal->failure; /* the complaint stands */
+    int result = journal->disk->ops->keep(journal->disk);
+    return result == 0 ? JOURNAL_OK : journal_fail(journal, result);
+}
+
+void journal_give_up(struct journal *journal)
+{
+    if (journal->disk->ops->give_up != NULL)
+        journal->disk->ops->give_up(journal->disk);
+}
+
 uint64_t journal_lease(const struct journal *journal)
 {
     return journal->lease;

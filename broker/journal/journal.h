@@ -45,6 +45,7 @@ enum journal_err {
 const char *journal_strerror(enum journal_err err);
 
 struct disk;
+struct disk_shard;
 struct journal;
 
 struct journal_options {
@@ -57,6 +58,11 @@ struct journal_options {
                                      is opened, which may take long */
     void *on_record_arg;
     bool is_lazy; /* only a flush or journal_sync() syncs: an append does not wait for the disk */
+    const struct disk_shard *shard; /* of a disk with shards; else NULL */
+    /* Called again and again while another process has the journal; false: nobody waits any more.
+     * NULL: it is not waited for. */
+    bool (*on_locked)(void *arg);
+    void *on_locked_arg;
 };
 /* What was found. */
 struct journal_opened {
@@ -82,6 +88,16 @@ void journal_close(struct journal **journal);
 /* The scheme of its disk, and the disk's name for people. */
 const char *journal_scheme(const struct journal *journal);
 const char *journal_place(const struct journal *journal);
+/* A name for journal_reader_open() that has the same files; NULL: the one it was opened by. */
+const char *journal_files(const struct journal *journal);
+/* Whether a journal of this name is on a disk with shards. */
+bool journal_is_shared(const char *where);
+/* Whether the owner must say that it is there, by journal_keep() or a sync, every DISK_KEEP_MS. */
+bool journal_needs_keeping(const struct journal *journal);
+/* Says so.  Errors: JOURNAL_FENCED, FAILED. */
+enum journal_err journal_keep(struct journal *journal);
+/* [any] A call that waits for another machine ends soon, and fails. */
+void journal_give_up(struct journal *journal);
 /* The lease that journal_open() took. */
 uint64_t journal_lease(const struct journal *journal);
 /* The random number by which it was made. */

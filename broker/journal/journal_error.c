@@ -50,6 +50,11 @@ enum journal_err journal_refuse(struct journal *journal, enum journal_err err)
     return err;
 }
 
+static const char *why_of(const struct journal *journal, int result)
+{
+    return journal->disk->why != NULL ? journal->disk->why : strerror(-result);
+}
+
 /* Another process has the journal now: this process may not write to it any more. */
 static enum journal_err fence(struct journal *journal)
 {
@@ -68,7 +73,7 @@ enum journal_err journal_complain(struct journal *journal, const char *name, con
     if (err == JOURNAL_FENCED)
         return fence(journal);
     snprintf(journal->complaint, sizeof journal->complaint, "'%.1000s/%s' cannot be %s: %s",
-             journal->disk->name, name, what, strerror(-result));
+             journal->disk->name, name, what, why_of(journal, result));
     return err == JOURNAL_MISSING || err == JOURNAL_LOCKED ? JOURNAL_IO : err;
 }
 
@@ -82,7 +87,7 @@ enum journal_err journal_fail(struct journal *journal, int result)
              "'%.1000s/%s' could not be written to the disk: %s. A power failure now may lose the "
              "records from position %" PRIu64 " on. Nothing more is written to this journal until "
              "it is opened again: check the disk, then start errbusd again",
-             journal->disk->name, name, strerror(-result), journal->synced);
+             journal->disk->name, name, why_of(journal, result), journal->synced);
     journal->failure = JOURNAL_FAILED;
     return JOURNAL_FAILED;
 }

@@ -23,11 +23,14 @@ static enum journal_err opening_refuse(struct journal *journal, enum journal_err
     return err;
 }
 
-static enum journal_err opening_lock(struct journal *journal)
+static enum journal_err opening_lock(struct journal *journal, const struct journal_options *options)
 {
     struct disk_owner owner = {.lease = 0};
     char who[32] = "";
     int result = journal->disk->ops->lock(journal->disk, false, &owner);
+    while (result == -EWOULDBLOCK && options->on_locked != NULL &&
+           options->on_locked(options->on_locked_arg))
+        result = journal->disk->ops->lock(journal->disk, false, &owner);
     journal->lease = owner.lease;
     if (result != -EWOULDBLOCK)
         return result == 0 ? JOURNAL_OK : journal_complain(journal, "lock", "written", result);
@@ -346,7 +349,7 @@ static enum journal_err open_directory(struct journal *journal,
     if (bytes < LIMIT_JOURNAL_SEGMENT_BYTES_MIN || bytes > LIMIT_JOURNAL_SEGMENT_BYTES_MAX)
         return opening_refuse(journal, JOURNAL_LIMIT,
                               "a segment of the journal must have 4 KiB to 1 GiB");
-    enum journal_err err = opening_lock(journal);
+    enum journal_err err = opening_lock(journal, options);
     if (err != JOURNAL_OK)
         return err;
     err =
@@ -436,7 +439,7 @@ enum journal_err journal_open(const char *where, const struct journal_options *o
                               char *complaint)
 {
     struct disk *disk = NULL;
-    int result = disk_open(where, options->may_create, &disk, complaint);
+    int result = disk_open_shard(where, options->may_create, options->shard, &disk, complaint);
     if (result < 0)
         return journal_err_of(result);
     return journal_open_disk(&disk, options, out_journal, out_opened, complaint);

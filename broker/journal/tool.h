@@ -32,6 +32,11 @@ enum journal_err journal_export(const char *where, FILE *out,
 enum journal_err journal_backup(const char *from, const char *to, struct backup_done *out_done,
                                 char *complaint);
 
+/* Says what a server has of what a journal in it needs, where so many standbys must confirm each
+ * commit.  JOURNAL_OK: a broker would start with it. */
+enum journal_err journal_explain_store(const char *where, unsigned replicas,
+                                       void (*report)(void *arg, const char *line), void *arg);
+
 /* The same on any disk, which they take over. */
 enum journal_err tool_check(struct disk **disk, void (*report)(void *arg, const char *line),
                             void *arg);

@@ -385,8 +385,8 @@ Test(config, has_the_options_and_defaults_of_its_manual_page)
     size_t entries = 0;
     for (const char *at = page; (at = strstr(at, "\n.It Fl ")) != NULL; at++)
         entries++;
-    cr_expect_eq(entries, shown + 8,
-                 "--config, --check-config, --version, --help and four tools beside");
+    cr_expect_eq(entries, shown + 9,
+                 "--config, --check-config, --version, --help and five tools beside");
 }
 
 /* A core that is started without a file has the defaults that are shown. */

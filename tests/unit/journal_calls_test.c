@@ -57,15 +57,17 @@ Test(journal_calls, an_unknown_scheme_is_refused_with_those_that_are_known)
 {
     char complaint[JOURNAL_COMPLAINT_BYTES] = "";
     struct journal_reader *reader = NULL;
-    const char *const names[] = {"postgres:host=a", ":x", "folde:/tmp", "folderr:/tmp", "Memory:x"};
+    const char *const names[] = {"postgresql:host=a", ":x", "folde:/tmp", "folderr:/tmp",
+                                 "Memory:x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool is_path = names[i][0] == ':';
         cr_expect_eq(open_named(names[i], false, complaint),
                      is_path ? JOURNAL_MISSING : JOURNAL_DISK, "%s", names[i]);
     }
     (void)open_named(names[0], true, complaint);
-    cr_expect(strstr(complaint, "'postgres:'") != NULL, "%s", complaint);
+    cr_expect(strstr(complaint, "'postgresql:'") != NULL, "%s", complaint);
     cr_expect(strstr(complaint, "folder:PATH") != NULL, "%s", complaint);
+    cr_expect(strstr(complaint, "postgres:CONNINFO") != NULL, "%s", complaint);
     cr_expect(strstr(complaint, "memory:NAME") != NULL, "%s", complaint);
     cr_expect_eq(journal_reader_open(names[0], 7, &reader, complaint), JOURNAL_DISK);
     cr_expect_null(reader);

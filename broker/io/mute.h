@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* mute.h -- a broker that cannot reach the store of its journal says nothing.
+ *
+ * Another broker may have the journal by then.  Clients that hear nothing look for that one.  When
+ * the store answers, and the journal is still ours, the broker goes on as after a standstill. */
+#ifndef IO_MUTE_H
+#define IO_MUTE_H
+
+#include "broker/io/persistence.h"
+
+#include <stdbool.h>
+
+struct mute {
+    bool is_mute;
+};
+
+/* Whether the broker must be mute.  Then it waits a little, for a signal or the journal. */
+bool mute_wait(struct mute *mute, const struct persistence *persistence, int signal_fd);
+
+#endif

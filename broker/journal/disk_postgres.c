@@ -1,0 +1,678 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disk_postgres.c -- a disk that is a shard in PostgreSQL, with a directory as its cache.
+ *
+ * All that is written goes to the cache, and a note of it is kept in memory.  A sync reads what was
+ * noted back from the cache, and commits it: names, sizes and bytes in one transaction
+ * (postgres_store.h).  So the store holds what was synced, all of it and nothing else.  Nothing is
+ * synced in the cache.  Whoever takes the shard empties its own cache, and fills it from the store.
+ */
+#include "broker/journal/postgres_store.h"
+
+#include "broker/journal/layout.h"
+#include "broker/journal/proof.h"
+#include "libbus/base/must.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers of files: those of one holder are above those of all before. */
+#define FILES_OF_EPOCH_BITS 24
+/* This name says that the directory is a cache, and may be emptied. */
+#define CACHE_MARK "cache"
+
+/* Bytes that were written since the last sync. */
+struct range {
+    uint64_t from;
+    uint64_t until;
+};
+
+struct cached {
+    struct store_file file;
+    bool is_stored;  /* the store has its name */
+    bool is_changed; /* and not as it is now */
+    bool is_gone;    /* from the cache, and not from the store */
+    struct range *ranges;
+    size_t range_count;
+    size_t range_room;
+};
+
+/* A file that is open for writing. */
+struct handle {
+    int fd;
+    struct cached *cached;
+};
+
+struct postgres {
+    struct disk disk;
+    struct disk *folder; /* the cache */
+    struct store store;
+    char name[64];
+    bool has_folder; /* its lock */
+    struct cached **files;
+    size_t count;
+    size_t room;
+    uint64_t next_number;
+    struct handle *handles;
+    size_t handle_count;
+    size_t handle_room;
+    uint64_t *dropped; /* files that are gone from the store, and have a table there */
+    size_t dropped_count;
+    size_t dropped_room;
+};
+
+static struct postgres *postgres_of(struct disk *disk)
+{
+    return (struct postgres *)(void *)disk;
+}
+
+/* Room for one more.  false: no memory. */
+static bool has_room_for(void **items, size_t *room, size_t count, size_t bytes)
+{
+    if (count < *room)
+        return true;
+    size_t wanted = *room > 0 ? 2 * *room : 16;
+    void *grown = realloc(*items, wanted * bytes);
+    if (grown == NULL)
+        return false;
+    *items = grown;
+    *room = wanted;
+    return true;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+static struct cached *find_cached(const struct postgres *postgres, const char *name)
+{
+    for (size_t i = 0; i < postgres->count; i++)
+        if (!postgres->files[i]->is_gone && strcmp(postgres->files[i]->file.name, name) == 0)
+            return postgres->files[i];
+    return NULL;
+}
+
+/* NULL: no memory. */
+static struct cached *add_cached(struct postgres *postgres, const char *name)
+{
+    struct cached *cached = calloc(1, sizeof *cached);
+    void *items = postgres->files;
+    bool has_room = cached != NULL &&
+                    has_room_for(&items, &postgres->room, postgres->count, sizeof *postgres->files);
+    postgres->files = items;
+    if (!has_room) {
+        free(cached);
+        return NULL;
+    }
+    cached->file.number = postgres->next_number++;
+    cached->is_changed = true;
+    snprintf(cached->file.name, sizeof cached->file.name, "%s", name);
+    postgres->files[postgres->count++] = cached;
+    return cached;
+}
+
+static void forget_ranges(struct cached *cached)
+{
+    free(cached->ranges);
+    cached->ranges = NULL;
+    cached->range_count = cached->range_room = 0;
+}
+
+static void note_gone(struct cached *cached)
+{
+    cached->is_gone = true;
+    forget_ranges(cached);
+}
+
+/* Frees the notes of files that are gone from the store, too, and that nobody has open. */
+static void forget_gone(struct postgres *postgres)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < postgres->count; i++) {
+        struct cached *cached = postgres->files[i];
+        bool is_open = false;
+        for (size_t j = 0; j < postgres->handle_count; j++)
+            is_open = is_open || postgres->handles[j].cached == cached;
+        if (!cached->is_gone || cached->is_stored || is_open) {
+            postgres->files[kept++] = cached;
+        } else {
+            forget_ranges(cached);
+            free(cached);
+        }
+    }
+    postgres->count = kept;
+}
+
+/* Notes a range, as one with those that it touches.  false: no memory. */
+static bool note_range(struct cached *cached, uint64_t from, uint64_t until)
+{
+    size_t kept = 0;
+    void *items = cached->ranges;
+    bool has_room =
+        has_room_for(&items, &cached->range_room, cached->range_count, sizeof *cached->ranges);
+    cached->ranges = items;
+    if (!has_room)
+        return false;
+    for (size_t i = 0; i < cached->range_count; i++) {
+        struct range range = cached->ranges[i];
+        if (range.until < from || range.from > until) {
+            cached->ranges[kept++] = range;
+        } else {
+            from = range.from < from ? range.from : from;
+            until = range.until > until ? range.until : until;
+        }
+    }
+    cached->ranges[kept] = (struct range){.from = from, .until = until};
+    cached->range_count = kept + 1;
+    return true;
+}
+
+static void note_size(struct cached *cached, uint64_t bytes)
+{
+    if (bytes <= cached->file.bytes)
+        return;
+    cached->file.bytes = bytes;
+    cached->is_changed = true;
+}
+
+static struct cached *cached_of(const struct postgres *postgres, int fd)
+{
+    for (size_t i = 0; i < postgres->handle_count; i++)
+        if (postgres->handles[i].fd == fd)
+            return postgres->handles[i].cached;
+    must(!"a file that is written was opened for writing");
+    return NULL;
+}
+
+static bool add_handle(struct postgres *postgres, int fd, struct cached *cached)
+{
+    void *items = postgres->handles;
+    bool has_room = has_room_for(&items, &postgres->handle_room, postgres->handle_count,
+                                 sizeof *postgres->handles);
+    postgres->handles = items;
+    if (has_room)
+        postgres->handles[postgres->handle_count++] = (struct handle){fd, cached};
+    return has_room;
+}
+
+/* ---- committing ------------------------------------------------------------------------------ */
+
+static uint64_t noted_bytes(const struct postgres *postgres)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < postgres->count; i++)
+        for (size_t j = 0; j < postgres->files[i]->range_count; j++)
+            bytes += postgres->files[i]->ranges[j].until - postgres->files[i]->ranges[j].from;
+    return bytes;
+}
+
+/* Reads a range back from the cache; 0, or a negative errno. */
+static int read_back(struct postgres *postgres, int fd, const struct range *range, uint8_t *out)
+{
+    uint64_t at = range->from;
+    while (at < range->until) {
+        int64_t got = disk_read_at(postgres->folder, fd, out + (at - range->from),
+                                   (size_t)(range->until - at), at);
+        if (got <= 0)
+            return got < 0 ? (int)got : -EIO;
+        at += (uint64_t)got;
+    }
+    return 0;
+}
+
+/* Adds what was written to a file; *body goes on behind it. */
+static int add_writes(struct postgres *postgres, struct store_change *change,
+                      const struct cached *cached, uint8_t **body)
+{
+    int result = 0;
+    const struct store_file *file = &cached->file;
+    if (cached->range_count == 0)
+        return 0;
+    int fd = postgres->folder->ops->open(postgres->folder, file->name, DISK_READ);
+    if (fd < 0)
+        return fd;
+    if (!file->has_pieces)
+        store_change_make(change, &postgres->store, file->number);
+    for (size_t i = 0; result == 0 && i < cached->range_count; i++) {
+        const struct range *range = &cached->ranges[i];
+        result = read_back(postgres, fd, range, *body);
+        for (uint64_t at = range->from; result == 0 && at < range->until;) {
+            uint64_t left = range->until - at;
+            size_t bytes = left < STORE_PIECE_BYTES ? (size_t)left : STORE_PIECE_BYTES;
+            store_change_write(change, &postgres->store, file->number, at, span_of(*body, bytes));
+            *body += bytes;
+            at += bytes;
+        }
+    }
+    postgres->folder->ops->shut(postgres->folder, fd);
+    return result;
+}
+
+static int add_changes(struct postgres *postgres, struct store_change *change, uint8_t *body)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < postgres->count; i++) {
+        const struct cached *cached = postgres->files[i];
+        if (cached->is_gone && cached->is_stored)
+            store_change_remove(change, &postgres->store, cached->file.number);
+        if (!cached->is_gone && cached->is_changed)
+            store_change_name(change, &postgres->store, &cached->file);
+        if (!cached->is_gone)
+            result = add_writes(postgres, change, cached, &body);
+    }
+    return result;
+}
+
+/* What the store has now.  Without memory a table stays until the next holder sweeps. */
+static void note_committed(struct postgres *postgres)
+{
+    for (size_t i = 0; i < postgres->count; i++) {
+        struct cached *cached = postgres->files[i];
+        void *items = postgres->dropped;
+        bool is_dropped = cached->is_gone && cached->is_stored && cached->file.has_pieces &&
+                          has_room_for(&items, &postgres->dropped_room, postgres->dropped_count,
+                                       sizeof *postgres->dropped);
+        postgres->dropped = items;
+        if (is_dropped)
+            postgres->dropped[postgres->dropped_count++] = cached->file.number;
+        cached->file.has_pieces = cached->file.has_pieces || cached->range_count > 0;
+        cached->is_stored = !cached->is_gone;
+        cached->is_changed = false;
+        forget_ranges(cached);
+    }
+    forget_gone(postgres);
+}
+
+/* A table that is locked, as by a backup, is dropped another time. */
+static void drop_tables(struct postgres *postgres)
+{
+    while (postgres->dropped_count > 0 &&
+           store_drop(&postgres->store, postgres->dropped[postgres->dropped_count - 1]))
+        postgres->dropped_count--;
+}
+
+static int postgres_commit(struct postgres *postgres)
+{
+    struct store_change change;
+    uint64_t bytes = noted_bytes(postgres);
+    uint8_t *bodies = malloc(bytes > 0 ? bytes : 1);
+    if (bodies == NULL)
+        return -ENOMEM;
+    store_change_init(&change);
+    int result = add_changes(postgres, &change, bodies);
+    if (result == 0 && change.count > 0)
+        result = store_commit(&postgres->store, &change);
+    else if (result == 0 && postgres->store.is_fenced)
+        result = -DISK_FENCED;
+    bool is_committed = result == 0 && change.count > 0;
+    store_change_fini(&change);
+    free(bodies);
+    if (is_committed) {
+        note_committed(postgres);
+        drop_tables(postgres);
+    }
+    postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
+    return result;
+}
+
+/* ---- taking the shard ------------------------------------------------------------------------ */
+
+struct found_names {
+    struct postgres *postgres;
+    bool has_mark;
+    bool has_journal;
+    bool is_emptying;
+    int result;
+};
+
+static bool is_of_journal(const char *name)
+{
+    uint64_t first;
+    return segment_name_read(name, &first) || strcmp(name, LAYOUT_SPARE) == 0 ||
+           strcmp(name, LAYOUT_NEXT) == 0 || strcmp(name, PROOF_NAME) == 0 ||
+           strncmp(name, LAYOUT_KEPT, strlen(LAYOUT_KEPT)) == 0;
+}
+
+static void see_name(void *arg, const char *name)
+{
+    struct found_names *found = arg;
+    struct disk *folder = found->postgres->folder;
+    found->has_mark = found->has_mark || strcmp(name, CACHE_MARK) == 0;
+    if (!is_of_journal(name))
+        return;
+    found->has_journal = true;
+    if (found->is_emptying && found->result == 0)
+        found->result = folder->ops->unlink(folder, name);
+}
+
+/* A directory with a journal that no broker marked is not emptied: it may be a journal that
+ * somebody needs. */
+static int empty_cache(struct postgres *postgres)
+{
+    struct found_names found = {.postgres = postgres};
+    struct disk *folder = postgres->folder;
+    int result = folder->ops->list(folder, see_name, &found);
+    if (result == 0 && found.has_journal && !found.has_mark) {
+        snprintf(postgres->store.why, sizeof postgres->store.why,
+                 "'%.900s' has a journal, and a cache is emptied at each start: name another "
+                 "directory with --cache DIR",
+                 folder->name);
+        return -EEXIST;
+    }
+    int mark = result == 0 ? folder->ops->open(folder, CACHE_MARK, DISK_MAKE) : result;
+    if (mark < 0)
+        return mark;
+    folder->ops->shut(folder, mark);
+    found.is_emptying = true;
+    result = folder->ops->list(folder, see_name, &found);
+    return result < 0 ? result : found.result;
+}
+
+struct filling {
+    struct postgres *postgres;
+    int fd;
+};
+
+static int fill_piece(void *arg, uint64_t at, struct span body)
+{
+    const struct filling *filling = arg;
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.bytes};
+    return disk_write_all(filling->postgres->folder, filling->fd, &piece, 1, at);
+}
+
+static int fill_file(void *arg, const struct store_file *file)
+{
+    struct postgres *postgres = arg;
+    struct disk *folder = postgres->folder;
+    struct cached *cached = add_cached(postgres, file->name);
+    if (cached == NULL)
+        return -ENOMEM;
+    cached->file = *file;
+    cached->is_stored = true;
+    cached->is_changed = false;
+    struct filling filling = {postgres, folder->ops->open(folder, file->name, DISK_MAKE)};
+    if (filling.fd < 0)
+        return filling.fd;
+    int result = file->bytes > 0 ? folder->ops->reserve(folder, filling.fd, file->bytes) : 0;
+    if (result == 0 && file->has_pieces)
+        result = store_fetch(&postgres->store, file->number, fill_piece, &filling);
+    folder->ops->shut(folder, filling.fd);
+    return result;
+}
+
+static int fill_cache(struct postgres *postgres)
+{
+    int result = empty_cache(postgres);
+    postgres->next_number = (postgres->store.epoch << FILES_OF_EPOCH_BITS) + 1;
+    if (result == 0)
+        result = store_list(&postgres->store, fill_file, postgres);
+    if (result == 0)
+        store_sweep(&postgres->store);
+    return result;
+}
+
+static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *out_owner)
+{
+    struct postgres *postgres = postgres_of(disk);
+    int result = 0;
+    must(!is_reader); /* readers open the cache */
+    if (!postgres->has_folder)
+        result = postgres->folder->ops->lock(postgres->folder, false, out_owner);
+    postgres->has_folder = postgres->has_folder || result == 0;
+    if (result == 0)
+        result = store_take(&postgres->store);
+    if (result == 0)
+        result = fill_cache(postgres);
+    *out_owner = (struct disk_owner){.lease = postgres->store.epoch};
+    disk->why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
+    return result;
+}
+
+/* ---- the operations -------------------------------------------------------------------------- */
+
+static int postgres_list(struct disk *disk, void (*visit)(void *arg, const char *name), void *arg)
+{
+    struct disk *folder = postgres_of(disk)->folder;
+    return folder->ops->list(folder, visit, arg);
+}
+
+static int postgres_open(struct disk *disk, const char *name, enum disk_how how)
+{
+    struct postgres *postgres = postgres_of(disk);
+    struct disk *folder = postgres->folder;
+    if (strlen(name) >= FORMAT_NAME_BYTES)
+        return -ENAMETOOLONG;
+    int fd = folder->ops->open(folder, name, how);
+    if (fd < 0 || how == DISK_READ)
+        return fd;
+    struct cached *cached = find_cached(postgres, name);
+    if (cached != NULL && how == DISK_MAKE) {
+        note_gone(cached);
+        cached = NULL;
+    }
+    if (cached == NULL)
+        cached = add_cached(postgres, name);
+    if (cached == NULL || !add_handle(postgres, fd, cached)) {
+        folder->ops->shut(folder, fd);
+        return -ENOMEM;
+    }
+    return fd;
+}
+
+static void postgres_shut(struct disk *disk, int file)
+{
+    struct postgres *postgres = postgres_of(disk);
+    for (size_t i = 0; i < postgres->handle_count; i++)
+        if (postgres->handles[i].fd == file) {
+            postgres->handles[i] = postgres->handles[--postgres->handle_count];
+            break;
+        }
+    postgres->folder->ops->shut(postgres->folder, file);
+}
+
+static int64_t postgres_read(struct disk *disk, int file, const struct iovec *pieces, int count,
+                             uint64_t offset)
+{
+    struct disk *folder = postgres_of(disk)->folder;
+    return folder->ops->read(folder, file, pieces, count, offset);
+}
+
+static int64_t postgres_write(struct disk *disk, int file, const struct iovec *pieces, int count,
+                              uint64_t offset)
+{
+    struct postgres *postgres = postgres_of(disk);
+    struct cached *cached = cached_of(postgres, file);
+    uint64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += pieces[i].iov_len;
+    if (bytes == 0)
+        return 0;
+    int64_t written = postgres->folder->ops->write(postgres->folder, file, pieces, count, offset);
+    if (written <= 0 || cached->is_gone)
+        return written;
+    if (!note_range(cached, offset, offset + (uint64_t)written))
+        return -ENOMEM; /* the journal takes it for not written, and wipes or writes it again */
+    note_size(cached, offset + (uint64_t)written);
+    return written;
+}
+
+static int postgres_sync(struct disk *disk, int file)
+{
+    (void)file; /* all of it is one commit */
+    return postgres_commit(postgres_of(disk));
+}
+
+static int postgres_sync_until(struct disk *disk, int file, uint64_t offset)
+{
+    (void)offset;
+    return postgres_sync(disk, file);
+}
+
+static void postgres_push(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
+{
+    (void)disk; /* the cache need not be on a disk */
+    (void)file;
+    (void)offset;
+    (void)bytes;
+}
+
+static void postgres_ahead(struct disk *disk, int file, uint64_t offset, uint64_t bytes)
+{
+    struct disk *folder = postgres_of(disk)->folder;
+    folder->ops->ahead(folder, file, offset, bytes);
+}
+
+static int postgres_reserve(struct disk *disk, int file, uint64_t bytes)
+{
+    struct postgres *postgres = postgres_of(disk);
+    int result = postgres->folder->ops->reserve(postgres->folder, file, bytes);
+    if (result == 0)
+        note_size(cached_of(postgres, file), bytes);
+    return result;
+}
+
+static int64_t postgres_size(struct disk *disk, int file)
+{
+    struct disk *folder = postgres_of(disk)->folder;
+    return folder->ops->size(folder, file);
+}
+
+static int postgres_rename(struct disk *disk, const char *from, const char *to)
+{
+    struct postgres *postgres = postgres_of(disk);
+    struct cached *cached = find_cached(postgres, from);
+    struct cached *old = find_cached(postgres, to);
+    if (strlen(to) >= FORMAT_NAME_BYTES)
+        return -ENAMETOOLONG;
+    int result = postgres->folder->ops->rename(postgres->folder, from, to);
+    if (result < 0 || cached == NULL)
+        return result;
+    if (old != NULL && old != cached)
+        note_gone(old);
+    snprintf(cached->file.name, sizeof cached->file.name, "%s", to);
+    cached->is_changed = true;
+    return 0;
+}
+
+static int postgres_unlink(struct disk *disk, const char *name)
+{
+    struct postgres *postgres = postgres_of(disk);
+    int result = postgres->folder->ops->unlink(postgres->folder, name);
+    struct cached *cached = result == 0 ? find_cached(postgres, name) : NULL;
+    if (cached != NULL)
+        note_gone(cached);
+    return result;
+}
+
+static int postgres_sync_names(struct disk *disk)
+{
+    return postgres_commit(postgres_of(disk));
+}
+
+static int postgres_keep(struct disk *disk)
+{
+    struct postgres *postgres = postgres_of(disk);
+    int result = store_keep(&postgres->store);
+    if (result == 0)
+        drop_tables(postgres);
+    disk->why = result < 0 ? postgres->store.why : NULL;
+    return result;
+}
+
+static void postgres_give_up(struct disk *disk)
+{
+    atomic_store(&postgres_of(disk)->store.door->is_given_up, true);
+}
+
+static void postgres_close(struct disk *disk)
+{
+    struct postgres *postgres = postgres_of(disk);
+    if (postgres->store.door != NULL)
+        store_release(&postgres->store);
+    store_fini(&postgres->store);
+    disk_close(&postgres->folder);
+    for (size_t i = 0; i < postgres->count; i++) {
+        forget_ranges(postgres->files[i]);
+        free(postgres->files[i]);
+    }
+    free(postgres->files);
+    free(postgres->handles);
+    free(postgres->dropped);
+    free(postgres);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static const struct disk_ops postgres_ops = {.lock = postgres_lock,
+                                             .list = postgres_list,
+                                             .open = postgres_open,
+                                             .shut = postgres_shut,
+                                             .read = postgres_read,
+                                             .write = postgres_write,
+                                             .sync = postgres_sync,
+                                             .sync_until = postgres_sync_until,
+                                             .push = postgres_push,
+                                             .ahead = postgres_ahead,
+                                             .reserve = postgres_reserve,
+                                             .size = postgres_size,
+                                             .rename = postgres_rename,
+                                             .unlink = postgres_unlink,
+                                             .sync_names = postgres_sync_names,
+                                             .keep = postgres_keep,
+                                             .give_up = postgres_give_up,
+                                             .close = postgres_close};
+
+int disk_postgres_open_door(struct door **door, const char *conninfo,
+                            const struct disk_shard *shard, struct disk **out_disk, char *complaint)
+{
+    struct postgres *postgres = calloc(1, sizeof *postgres);
+    if (postgres == NULL) {
+        (*door)->ops->close(*door);
+        *door = NULL;
+        snprintf(complaint, DISK_COMPLAINT_BYTES, "out of memory");
+        return -ENOMEM;
+    }
+    snprintf(postgres->name, sizeof postgres->name, "postgres, shard %u", shard->number);
+    int result = store_init(&postgres->store, door, conninfo, shard->number, shard->replicas);
+    if (result == 0)
+        result = disk_folder_open(shard->cache, true, &postgres->folder, complaint);
+    else
+        snprintf(complaint, DISK_COMPLAINT_BYTES, "out of memory");
+    if (result == 0) {
+        result = store_connect(&postgres->store) ? store_prepare(&postgres->store) : -EIO;
+        if (result < 0)
+            snprintf(complaint, DISK_COMPLAINT_BYTES,
+                     "the journal in shard %u of PostgreSQL: %.900s", shard->number,
+                     postgres->store.why);
+    }
+    if (result < 0) {
+        postgres_close(&postgres->disk);
+        return result;
+    }
+    postgres->disk = (struct disk){.ops = &postgres_ops,
+                                   .scheme = "postgres",
+                                   .name = postgres->name,
+                                   .files = postgres->folder->name};
+    *out_disk = &postgres->disk;
+    return 0;
+}
+
+int disk_postgres_open_shard(const char *rest, const struct disk_shard *shard,
+                             struct disk **out_disk, char *complaint)
+{
+    struct door *door = door_new();
+    if (door != NULL)
+        return disk_postgres_open_door(&door, rest, shard, out_disk, complaint);
+    snprintf(complaint, DISK_COMPLAINT_BYTES, "out of memory");
+    return -ENOMEM;
+}
+
+int disk_postgres_open(const char *rest, bool may_make, struct disk **out_disk, char *complaint)
+{
+    (void)rest;
+    (void)may_make;
+    (void)out_disk;
+    snprintf(complaint, DISK_COMPLAINT_BYTES,
+             "a journal in PostgreSQL has no files to look at: its broker checks it when it "
+             "starts, and pg_basebackup(1) copies it");
+    return -ENOTSUP;
+}

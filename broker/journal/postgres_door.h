@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_door.h -- all that the journal asks of PostgreSQL: a connection, and statements that are
+ * one transaction.
+ *
+ * The door of errbusd is libpq (postgres_libpq.c), and nothing else includes its header.  A build
+ * without libpq has a door that opens for nobody (postgres_none.c).  Unit tests have one that
+ * answers what they want to see answered. */
+#ifndef JOURNAL_POSTGRES_DOOR_H
+#define JOURNAL_POSTGRES_DOOR_H
+
+#include "libbus/base/span.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    DOOR_SQL_BYTES = 768,
+    DOOR_PARAMS_MAX = 6,
+    DOOR_STATE_BYTES = 6, /* an SQLSTATE, with its NUL */
+    DOOR_WHY_BYTES = 512,
+};
+/* The server is not waited for any longer than this without a byte from it. */
+enum { DOOR_ANSWER_MS = 20000, DOOR_CONNECT_S = 3 };
+
+enum door_verdict {
+    DOOR_DONE,    /* committed, and on as many standbys as the server was told to wait for */
+    DOOR_REFUSED, /* the server undid all of it; `state` and `why` say why */
+    DOOR_DOUBT,   /* the connection ended, or the server warned: it is committed or it is not */
+};
+
+enum door_kind { DOOR_NUMBER, DOOR_TEXT, DOOR_BYTES };
+struct door_param {
+    enum door_kind kind;
+    int64_t number;
+    struct span bytes; /* of TEXT, with a NUL behind it; and of BYTES */
+};
+
+struct door_statement {
+    char sql[DOOR_SQL_BYTES];
+    struct door_param params[DOOR_PARAMS_MAX];
+    unsigned count;
+};
+
+struct door_answer {
+    enum door_verdict verdict;
+    char state[DOOR_STATE_BYTES];
+    char why[DOOR_WHY_BYTES]; /* a sentence, unless it is done */
+    void *rows;               /* of the last statement, the door's; NULL: none */
+};
+
+struct door;
+struct door_ops {
+    /* conninfo: as libpq takes it.  false: why, of DOOR_WHY_BYTES, says the reason. */
+    bool (*connect)(struct door *door, const char *conninfo, char *why);
+    void (*disconnect)(struct door *door);
+    /* Runs the statements in this order as one transaction, in one round trip.  The answer is to be
+     * cleared. */
+    void (*run)(struct door *door, const struct door_statement *statements, size_t count,
+                struct door_answer *out);
+    size_t (*rows)(const struct door_answer *answer);
+    /* A field of a row, borrowed, with a NUL behind it; SPAN_NONE: it is null. */
+    struct span (*field)(const struct door_answer *answer, size_t row, unsigned column);
+    void (*clear)(struct door_answer *answer);
+    /* Lets some time pass before the next attempt. */
+    void (*rest)(struct door *door);
+    void (*close)(struct door *door); /* disconnects; frees the door */
+};
+struct door {
+    const struct door_ops *ops;
+    atomic_bool is_given_up; /* set by another thread: what waits for the server ends soon */
+};
+
+/* The door that this program has; NULL: no memory. */
+struct door *door_new(void);
+
+#endif

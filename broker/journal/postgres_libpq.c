@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_libpq.c -- the door to PostgreSQL: libpq.
+ *
+ * All statements of a call go out together, in a pipeline of libpq, and are one transaction: the
+ * server commits at the end of the pipeline, or undoes all of it.  A commit whose wait for standbys
+ * was cancelled succeeds, with a warning that libpq shows to a notice receiver alone.  So any
+ * warning of that class makes the answer a doubt. */
+#include "broker/journal/postgres_door.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NUMBER_TEXT_BYTES = 24, WAIT_SLICE_MS = 100, REST_MS = 100 };
+#define WARNING_STATE "01000"
+
+struct libpq {
+    struct door door;
+    PGconn *connection; /* NULL: none */
+    bool is_warned;     /* by the statements that run */
+    char warning[DOOR_WHY_BYTES];
+};
+
+static struct libpq *libpq_of(struct door *door)
+{
+    return (struct libpq *)(void *)door;
+}
+
+/* A message of libpq without the newline at its end, in one line. */
+static void copy_line(char *out, const char *text)
+{
+    snprintf(out, DOOR_WHY_BYTES, "%s", text != NULL ? text : "");
+    size_t length = strlen(out);
+    while (length > 0 && out[length - 1] == '\n')
+        out[--length] = '\0';
+    for (char *at = out; *at != '\0'; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = ' ';
+}
+
+static void hear_notice(void *arg, const PGresult *result)
+{
+    struct libpq *libpq = arg;
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    if (state == NULL || strcmp(state, WARNING_STATE) != 0)
+        return;
+    libpq->is_warned = true;
+    copy_line(libpq->warning, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+}
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+static void libpq_disconnect(struct door *door)
+{
+    struct libpq *libpq = libpq_of(door);
+    if (libpq->connection != NULL)
+        PQfinish(libpq->connection);
+    libpq->connection = NULL;
+}
+
+/* What stands before dbname is a default that the conninfo overrules. */
+static bool libpq_connect(struct door *door, const char *conninfo, char *why)
+{
+    static const char seconds[] = {'0' + DOOR_CONNECT_S, '\0'};
+    const char *const names[] = {"connect_timeout",
+                                 "tcp_user_timeout",
+                                 "keepalives_idle",
+                                 "application_name",
+                                 "target_session_attrs",
+                                 "dbname",
+                                 NULL};
+    const char *const values[] = {seconds, "5000", "5", "errbusd", "read-write", conninfo, NULL};
+    struct libpq *libpq = libpq_of(door);
+    libpq_disconnect(door);
+    libpq->connection = PQconnectdbParams(names, values, 1);
+    if (libpq->connection == NULL) {
+        snprintf(why, DOOR_WHY_BYTES, "out of memory");
+        return false;
+    }
+    PQsetNoticeReceiver(libpq->connection, hear_notice, libpq);
+    if (PQstatus(libpq->connection) == CONNECTION_OK &&
+        PQsetnonblocking(libpq->connection, 1) == 0 && PQenterPipelineMode(libpq->connection) == 1)
+        return true;
+    copy_line(why, PQerrorMessage(libpq->connection));
+    libpq_disconnect(door);
+    return false;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* Waits until the socket is ready.  false: the server said nothing for too long, or nobody waits
+ * any more. */
+static bool wait_for_socket(struct libpq *libpq, short events)
+{
+    struct pollfd item = {.fd = PQsocket(libpq->connection), .events = events};
+    for (int waited_ms = 0; waited_ms < DOOR_ANSWER_MS; waited_ms += WAIT_SLICE_MS) {
+        int ready = poll(&item, 1, WAIT_SLICE_MS);
+        if (ready > 0)
+            return true;
+        if ((ready < 0 && errno != EINTR) || atomic_load(&libpq->door.is_given_up))
+            return false;
+    }
+    return false;
+}
+
+/* Sends what libpq holds, and reads what comes meanwhile. */
+static bool flush_all(struct libpq *libpq)
+{
+    int left;
+    while ((left = PQflush(libpq->connection)) == 1) {
+        if (!wait_for_socket(libpq, POLLIN | POLLOUT) || PQconsumeInput(libpq->connection) == 0)
+            return false;
+    }
+    return left == 0;
+}
+
+/* The next result, which may be NULL.  false: the connection is of no use any more. */
+static bool next_result(struct libpq *libpq, PGresult **out_result)
+{
+    while (PQisBusy(libpq->connection) == 1)
+        if (!wait_for_socket(libpq, POLLIN) || PQconsumeInput(libpq->connection) == 0)
+            return false;
+    *out_result = PQgetResult(libpq->connection);
+    return PQstatus(libpq->connection) == CONNECTION_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static bool send_statement(struct libpq *libpq, const struct door_statement *statement)
+{
+    char numbers[DOOR_PARAMS_MAX][NUMBER_TEXT_BYTES];
+    const char *values[DOOR_PARAMS_MAX];
+    int lengths[DOOR_PARAMS_MAX];
+    int formats[DOOR_PARAMS_MAX];
+    for (unsigned i = 0; i < statement->count; i++) {
+        const struct door_param *param = &statement->params[i];
+        snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)param->number);
+        values[i] = param->kind == DOOR_NUMBER ? numbers[i] : param->bytes.data;
+        lengths[i] = (int)param->bytes.bytes; /* of bytes alone: ignored where it is text */
+        formats[i] = param->kind == DOOR_BYTES;
+    }
+    return PQsendQueryParams(libpq->connection, statement->sql, (int)statement->count, NULL, values,
+                             lengths, formats, 1) == 1;
+}
+
+static bool send_all(struct libpq *libpq, const struct door_statement *statements, size_t count)
+{
+    bool is_sent = libpq->connection != NULL;
+    for (size_t i = 0; is_sent && i < count; i++)
+        is_sent = send_statement(libpq, &statements[i]) &&
+                  (i % 16 != 15 || flush_all(libpq)); /* so that memory holds a few bodies */
+    return is_sent && PQpipelineSync(libpq->connection) == 1 && flush_all(libpq);
+}
+
+/* Notes what one result says.  The rows of the last one with any are kept. */
+static void see_result(struct door_answer *out, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_TUPLES_OK) {
+        PQclear(out->rows);
+        out->rows = result;
+        return;
+    }
+    if (status == PGRES_FATAL_ERROR && out->verdict == DOOR_DONE) {
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        out->verdict = DOOR_REFUSED;
+        snprintf(out->state, sizeof out->state, "%s", state != NULL ? state : "");
+        copy_line(out->why, message != NULL ? message : PQresultErrorMessage(result));
+    }
+    PQclear(result);
+}
+
+/* Reads up to the end of the pipeline.  false: the connection ended before. */
+static bool read_results(struct libpq *libpq, struct door_answer *out)
+{
+    for (;;) {
+        PGresult *result = NULL;
+        if (!next_result(libpq, &result)) {
+            PQclear(result);
+            return false;
+        }
+        if (result == NULL)
+            continue; /* the end of one statement */
+        if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+            PQclear(result);
+            return true;
+        }
+        see_result(out, result);
+    }
+}
+
+static void libpq_clear(struct door_answer *answer)
+{
+    PQclear(answer->rows);
+    answer->rows = NULL;
+}
+
+static void libpq_run(struct door *door, const struct door_statement *statements, size_t count,
+                      struct door_answer *out)
+{
+    struct libpq *libpq = libpq_of(door);
+    *out = (struct door_answer){.verdict = DOOR_DONE};
+    libpq->is_warned = false;
+    bool is_whole = send_all(libpq, statements, count) && read_results(libpq, out);
+    if (!is_whole) {
+        const char *message =
+            libpq->connection != NULL ? PQerrorMessage(libpq->connection) : "not connected";
+        out->verdict = DOOR_DOUBT;
+        copy_line(out->why, *message != '\0' ? message : "the server does not answer");
+    } else if (out->verdict == DOOR_DONE && libpq->is_warned) {
+        out->verdict = DOOR_DOUBT;
+        memcpy(out->why, libpq->warning, sizeof out->why);
+    }
+    if (!is_whole)
+        libpq_disconnect(door);
+    if (out->verdict != DOOR_DONE)
+        libpq_clear(out);
+}
+
+static size_t libpq_rows(const struct door_answer *answer)
+{
+    return answer->rows != NULL ? (size_t)PQntuples(answer->rows) : 0;
+}
+
+static struct span libpq_field(const struct door_answer *answer, size_t row, unsigned column)
+{
+    int at = (int)row;
+    if (PQgetisnull(answer->rows, at, (int)column))
+        return SPAN_NONE;
+    return span_of(PQgetvalue(answer->rows, at, (int)column),
+                   (size_t)PQgetlength(answer->rows, at, (int)column));
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static void libpq_rest(struct door *door)
+{
+    struct timespec time = {.tv_nsec = REST_MS * 1000000L};
+    (void)door;
+    (void)nanosleep(&time, NULL); /* or shorter */
+}
+
+static void libpq_close(struct door *door)
+{
+    libpq_disconnect(door);
+    free(libpq_of(door));
+}
+
+struct door *door_new(void)
+{
+    static const struct door_ops ops = {.connect = libpq_connect,
+                                        .disconnect = libpq_disconnect,
+                                        .run = libpq_run,
+                                        .rows = libpq_rows,
+                                        .field = libpq_field,
+                                        .clear = libpq_clear,
+                                        .rest = libpq_rest,
+                                        .close = libpq_close};
+    struct libpq *libpq = calloc(1, sizeof *libpq);
+    if (libpq == NULL)
+        return NULL;
+    libpq->door.ops = &ops;
+    return &libpq->door;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_store.c -- the commits of a shard's holder, and their doubts; see postgres_store.h. */
+#include "broker/journal/postgres_store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a row that is not what the last statement of a commit expects. */
+#define STATE_UNEXPECTED "22012"
+
+/* What the row says after a doubt. */
+enum store_row {
+    ROW_OURS,   /* and `seq` of it is known to a quorum */
+    ROW_FENCED, /* it has another holder */
+    ROW_WRONG,  /* it is older than what was confirmed, or gone */
+    ROW_AWAY,   /* the server does not say */
+};
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+void store_change_init(struct store_change *change)
+{
+    *change = (struct store_change){.count = 0};
+}
+
+void store_change_fini(struct store_change *change)
+{
+    free(change->statements);
+    *change = (struct store_change){.count = 0};
+}
+
+/* NULL: no memory. */
+static struct door_statement *add_statement(struct store_change *change)
+{
+    if (change->count == change->room) {
+        size_t room = change->room > 0 ? 2 * change->room : 16;
+        struct door_statement *grown = realloc(change->statements, room * sizeof *grown);
+        change->is_short = change->is_short || grown == NULL;
+        if (grown == NULL)
+            return NULL;
+        change->statements = grown;
+        change->room = room;
+    }
+    struct door_statement *statement = &change->statements[change->count++];
+    *statement = (struct door_statement){.count = 0};
+    return statement;
+}
+
+static void add_number(struct door_statement *statement, uint64_t number)
+{
+    statement->params[statement->count++] =
+        (struct door_param){.kind = DOOR_NUMBER, .number = (int64_t)number};
+}
+
+static void add_text(struct door_statement *statement, const char *text)
+{
+    statement->params[statement->count++] =
+        (struct door_param){.kind = DOOR_TEXT, .bytes = span_text(text)};
+}
+
+void store_change_make(struct store_change *change, const struct store *store, uint64_t file)
+{
+    struct door_statement *make = add_statement(change);
+    if (make != NULL)
+        snprintf(make->sql, sizeof make->sql,
+                 "CREATE TABLE errbus_piece_%u_%" PRIu64
+                 " (seq int8, at int8, body bytea NOT NULL, PRIMARY KEY (seq, at))"
+                 " WITH (autovacuum_enabled = false)",
+                 store->shard, file);
+    struct door_statement *alter = add_statement(change);
+    if (alter != NULL)
+        snprintf(alter->sql, sizeof alter->sql,
+                 "ALTER TABLE errbus_piece_%u_%" PRIu64 " ALTER body SET STORAGE EXTERNAL",
+                 store->shard, file);
+}
+
+void store_change_name(struct store_change *change, const struct store *store,
+                       const struct store_file *file)
+{
+    struct door_statement *statement = add_statement(change);
+    if (statement == NULL)
+        return;
+    snprintf(statement->sql, sizeof statement->sql,
+             "INSERT INTO errbus_file (shard, file, name, bytes) VALUES ($1, $2, $3, $4)"
+             " ON CONFLICT (shard, file) DO UPDATE SET name = excluded.name,"
+             " bytes = excluded.bytes");
+    add_number(statement, store->shard);
+    add_number(statement, file->number);
+    add_text(statement, file->name);
+    add_number(statement, file->bytes);
+}
+
+void store_change_remove(struct store_change *change, const struct store *store, uint64_t file)
+{
+    struct door_statement *statement = add_statement(change);
+    if (statement == NULL)
+        return;
+    snprintf(statement->sql, sizeof statement->sql,
+             "DELETE FROM errbus_file WHERE shard = $1 AND file = $2");
+    add_number(statement, store->shard);
+    add_number(statement, file);
+}
+
+void store_change_write(struct store_change *change, const struct store *store, uint64_t file,
+                        uint64_t at, struct span body)
+{
+    struct door_statement *statement = add_statement(change);
+    if (statement == NULL)
+        return;
+    snprintf(statement->sql, sizeof statement->sql,
+             "INSERT INTO errbus_piece_%u_%" PRIu64 " (seq, at, body) VALUES ($1, $2, $3)",
+             store->shard, file);
+    add_number(statement, store->seq + 1);
+    add_number(statement, at);
+    statement->params[statement->count++] = (struct door_param){.kind = DOOR_BYTES, .bytes = body};
+}
+
+/* Behind all else: whoever is stopped in the midst of a commit holds no lock of the row, so another
+ * broker need not wait for it. */
+static void add_fence(struct store_change *change, const struct store *store)
+{
+    struct door_statement *statement = add_statement(change);
+    if (statement == NULL)
+        return;
+    snprintf(statement->sql, sizeof statement->sql,
+             "WITH mine AS (UPDATE errbus_shard SET seq = $3::int8, session = pg_backend_pid(),"
+             " ends = clock_timestamp() + %d * interval '1 ms'"
+             " WHERE shard = $1 AND epoch = $2 AND seq = $3::int8 - 1 RETURNING 1)"
+             " SELECT 1 / count(*) FROM mine",
+             STORE_LEASE_MS);
+    add_number(statement, store->shard);
+    add_number(statement, store->epoch);
+    add_number(statement, store->seq + 1);
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static uint64_t field_number(const struct store *store, const struct door_answer *answer,
+                             unsigned column)
+{
+    struct span field = store->door->ops->field(answer, 0, column);
+    return field.data != NULL ? strtoull(field.data, NULL, 10) : 0;
+}
+
+static void store_disconnect(struct store *store)
+{
+    if (store->is_connected)
+        store->door->ops->disconnect(store->door);
+    store->is_connected = false;
+}
+
+/* Updates the row under our epoch, on a quorum, and reads it. */
+static enum store_row look(struct store *store, uint64_t *out_seq)
+{
+    struct door_statement statements[2] = {{.count = 0}, {.count = 0}};
+    struct door_answer answer;
+    enum store_row row = ROW_AWAY;
+    snprintf(statements[0].sql, sizeof statements[0].sql,
+             "UPDATE errbus_shard SET session = pg_backend_pid(),"
+             " ends = clock_timestamp() + %d * interval '1 ms' WHERE shard = $1 AND epoch = $2",
+             STORE_LEASE_MS);
+    add_number(&statements[0], store->shard);
+    add_number(&statements[0], store->epoch);
+    snprintf(statements[1].sql, sizeof statements[1].sql,
+             "SELECT epoch::text, seq::text FROM errbus_shard WHERE shard = $1");
+    add_number(&statements[1], store->shard);
+    store->door->ops->run(store->door, statements, 2, &answer);
+    if (answer.verdict == DOOR_DONE) {
+        bool is_there = store->door->ops->rows(&answer) == 1;
+        uint64_t epoch = is_there ? field_number(store, &answer, 0) : 0;
+        *out_seq = is_there ? field_number(store, &answer, 1) : 0;
+        row = epoch == store->epoch ? ROW_OURS : epoch > store->epoch ? ROW_FENCED : ROW_WRONG;
+    } else {
+        snprintf(store->why, sizeof store->why, "%s", answer.why);
+        store_disconnect(store); /* another server may take writes by now */
+    }
+    store->door->ops->clear(&answer);
+    return row;
+}
+
+/* What another try cannot mend: the statement itself is wrong for this server.  All else may pass:
+ * lost connections, lack of room or memory, locks, a shutdown. */
+static bool is_final(const char *state)
+{
+    static const char *const passing[] = {"08", "40", "53", "55", "57", "58", "25", "XX"};
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++)
+        if (strncmp(state, passing[i], 2) == 0)
+            return false;
+    return strcmp(state, STATE_UNEXPECTED) != 0;
+}
+
+static int forgot(struct store *store, uint64_t seq)
+{
+    snprintf(store->why, sizeof store->why,
+             "the store forgot what it had confirmed: it has %" PRIu64 " commits of %" PRIu64
+             ". A server that lacks them was promoted, or restored from a backup; do not start "
+             "another broker before the right one is back",
+             seq, store->seq);
+    return -EIO;
+}
+
+/* ---- committing ------------------------------------------------------------------------------ */
+
+static bool is_given_up(const struct store *store)
+{
+    return atomic_load(&store->door->is_given_up);
+}
+
+/* Until the row says what became of commit number `seq`: 1, it is there; 0, it is not; or a
+ * negative errno. */
+static int settle_doubt(struct store *store, uint64_t seq)
+{
+    uint64_t found = 0;
+    while (!is_given_up(store)) {
+        enum store_row row = ROW_AWAY;
+        if (store->is_connected || store_connect(store))
+            row = look(store, &found);
+        if (row == ROW_FENCED) {
+            store->is_fenced = true;
+            return -DISK_FENCED;
+        }
+        if (row == ROW_WRONG || (row == ROW_OURS && found + 1 < seq))
+            return forgot(store, found);
+        if (row == ROW_OURS)
+            return found >= seq;
+        store->door->ops->rest(store->door);
+    }
+    return -ECANCELED;
+}
+
+static int refuse_for_good(struct store *store, const struct door_answer *answer)
+{
+    snprintf(store->why, sizeof store->why, "the server refused a commit: %s (SQLSTATE %s)",
+             answer->why, answer->state);
+    return -EIO;
+}
+
+/* One attempt: 1, it is committed; 0, it is not, and may be tried again; or a negative errno. */
+static int try_commit(struct store *store, const struct store_change *change)
+{
+    struct door_answer answer;
+    int result = 0;
+    store->door->ops->run(store->door, change->statements, change->count, &answer);
+    bool is_refused = answer.verdict == DOOR_REFUSED;
+    if (answer.verdict == DOOR_DONE) {
+        result = 1;
+    } else if (is_refused && is_final(answer.state)) {
+        result = refuse_for_good(store, &answer);
+    } else {
+        snprintf(store->why, sizeof store->why, "%s", answer.why);
+        if (!is_refused)
+            store_disconnect(store);
+        result = settle_doubt(store, store->seq + 1);
+        if (result == 0 && is_refused)
+            store->door->ops->rest(store->door);
+    }
+    store->door->ops->clear(&answer);
+    return result;
+}
+
+int store_commit(struct store *store, struct store_change *change)
+{
+    int result = 0;
+    add_fence(change, store);
+    if (store->is_fenced)
+        return -DISK_FENCED;
+    if (change->is_short)
+        return -ENOMEM;
+    if (!store->is_connected)
+        result = settle_doubt(store, store->seq + 1);
+    while (result == 0)
+        result = is_given_up(store) ? -ECANCELED : try_commit(store, change);
+    if (result < 0)
+        return result;
+    store->seq++;
+    return 0;
+}
+
+int store_keep(struct store *store)
+{
+    if (store->is_fenced)
+        return -DISK_FENCED;
+    int result = settle_doubt(store, store->seq + 1);
+    return result > 0 ? forgot(store, store->seq + 1) : result;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_store_test.c -- the commits of a shard's holder, through a door that answers as the test
+ * wants: with doubts, warnings, refusals, and the row of another holder. */
+#include "broker/journal/postgres_store.h"
+
+#include "libbus/base/must.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ANSWERS_MAX = 16, FIELDS_MAX = 7 };
+
+/* What the door answers to the next call of run. */
+struct scripted {
+    enum door_verdict verdict;
+    const char *state;
+    const char *fields[FIELDS_MAX]; /* of one row; the first NULL: there is no row */
+};
+
+struct script {
+    struct door door;
+    struct scripted answers[ANSWERS_MAX];
+    size_t count;
+    size_t at;
+    unsigned commits; /* calls whose last statement is a fence */
+    unsigned looks;   /* calls that ask for the row */
+    unsigned connects;
+    unsigned rests;
+    unsigned rests_max; /* then it is given up */
+};
+
+static struct script script;
+static struct store store;
+
+static bool script_connect(struct door *door, const char *conninfo, char *why)
+{
+    (void)door;
+    (void)conninfo;
+    (void)why;
+    script.connects++;
+    return true;
+}
+
+static void script_disconnect(struct door *door)
+{
+    (void)door;
+}
+
+static void script_run(struct door *door, const struct door_statement *statements, size_t count,
+                       struct door_answer *out)
+{
+    (void)door;
+    *out = (struct door_answer){.verdict = DOOR_DONE};
+    if (strstr(statements[count - 1].sql, "SELECT 1 / count(*)") != NULL)
+        script.commits++;
+    if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL)
+        script.looks++;
+    cr_assert_lt(script.at, script.count, "nothing more was expected: %s",
+                 statements[count - 1].sql);
+    struct scripted *answer = &script.answers[script.at++];
+    out->verdict = answer->verdict;
+    snprintf(out->state, sizeof out->state, "%s", answer->state != NULL ? answer->state : "");
+    snprintf(out->why, sizeof out->why, "%s", "as the test wants");
+    out->rows = answer;
+}
+
+static size_t script_rows(const struct door_answer *answer)
+{
+    const struct scripted *scripted = answer->rows;
+    return scripted->fields[0] != NULL;
+}
+
+static struct span script_field(const struct door_answer *answer, size_t row, unsigned column)
+{
+    const struct scripted *scripted = answer->rows;
+    cr_assert_eq(row, 0);
+    return span_text(scripted->fields[column]);
+}
+
+static void script_clear(struct door_answer *answer)
+{
+    answer->rows = NULL;
+}
+
+static void script_rest(struct door *door)
+{
+    if (++script.rests == script.rests_max)
+        atomic_store(&door->is_given_up, true);
+}
+
+static void script_close(struct door *door)
+{
+    (void)door;
+}
+
+static const struct door_ops script_ops = {.connect = script_connect,
+                                           .disconnect = script_disconnect,
+                                           .run = script_run,
+                                           .rows = script_rows,
+                                           .field = script_field,
+                                           .clear = script_clear,
+                                           .rest = script_rest,
+                                           .close = script_close};
+
+/* A holder with epoch 3, whose last commit had number 7. */
+static void begin(void)
+{
+    script = (struct script){.door = {.ops = &script_ops}};
+    struct door *door = &script.door;
+    cr_assert_eq(store_init(&store, &door, "", 5, 0), 0);
+    store.epoch = 3;
+    store.seq = 7;
+    store.is_connected = true;
+}
+
+static void end(void)
+{
+    must(script.at == script.count); /* all was asked */
+    store_fini(&store);
+}
+
+TestSuite(postgres_store, .init = begin, .fini = end);
+
+static void expect_run(enum door_verdict verdict, const char *state)
+{
+    script.answers[script.count++] = (struct scripted){.verdict = verdict, .state = state};
+}
+
+static void expect_row(const char *epoch, const char *seq)
+{
+    script.answers[script.count++] =
+        (struct scripted){.verdict = DOOR_DONE, .fields = {epoch, seq}};
+}
+
+/* What a server says when it is connected to: its settings. */
+static void expect_greeting(void)
+{
+    script.answers[script.count++] = (struct scripted){
+        .verdict = DOOR_DONE, .fields = {"150020", "false", "on", "on", "", "0", "0"}};
+}
+
+static int commit(void)
+{
+    struct store_change change;
+    store_change_init(&change);
+    store_change_write(&change, &store, 9, 64, span_of("x", 1));
+    int result = store_commit(&store, &change);
+    store_change_fini(&change);
+    return result;
+}
+
+Test(postgres_store, counts_a_commit_that_is_confirmed)
+{
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.looks, 0);
+}
+
+/* A lost connection, and a warning: both times the row says that it is there. */
+Test(postgres_store, commits_once_when_a_doubt_ends_well)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    expect_greeting();
+    expect_row("3", "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.commits, 1);
+    cr_expect_eq(script.looks, 1);
+}
+
+Test(postgres_store, commits_again_what_is_not_there)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    expect_greeting();
+    expect_row("3", "7");
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.commits, 2);
+}
+
+/* What is looked at is in doubt, too, as long as no quorum has it. */
+Test(postgres_store, looks_until_the_answer_is_confirmed)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    for (int i = 0; i < 3; i++) {
+        expect_greeting();
+        expect_run(DOOR_DOUBT, NULL);
+    }
+    expect_greeting();
+    expect_row("3", "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(script.commits, 1);
+    cr_expect_eq(script.rests, 3);
+}
+
+Test(postgres_store, is_fenced_by_a_later_epoch)
+{
+    expect_run(DOOR_REFUSED, "22012");
+    expect_row("4", "8");
+    cr_expect_eq(commit(), -DISK_FENCED);
+    cr_expect_eq(commit(), -DISK_FENCED, "and asks nobody any more");
+    cr_expect_eq(store_keep(&store), -DISK_FENCED);
+    cr_expect_eq(store.seq, 7);
+}
+
+/* An older epoch, fewer commits, or no row: a server that lacks what was confirmed. */
+Test(postgres_store, ends_when_the_store_forgot)
+{
+    static const char *const rows[][2] = {{"2", "7"}, {"3", "6"}, {NULL, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect_run(DOOR_REFUSED, "22012");
+        expect_row(rows[i][0], rows[i][1]);
+        cr_expect_eq(commit(), -EIO, "%zu", i);
+        cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
+    }
+}
+
+/* What may pass is tried again; a statement that the server cannot carry out is the end. */
+Test(postgres_store, tells_refusals_apart)
+{
+    static const char *const passing[] = {"53100", "57014", "40001", "55P03", "25006", "XX000"};
+    static const char *const final[] = {"42P01", "42501", "23505", "22001"};
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
+        char seq[8];
+        script.count = script.at = 0;
+        snprintf(seq, sizeof seq, "%d", (int)store.seq);
+        expect_run(DOOR_REFUSED, passing[i]);
+        expect_row("3", seq);
+        expect_run(DOOR_DONE, NULL);
+        cr_expect_eq(commit(), 0, "%s", passing[i]);
+    }
+    for (size_t i = 0; i < sizeof final / sizeof final[0]; i++) {
+        script.count = script.at = 0;
+        expect_run(DOOR_REFUSED, final[i]);
+        cr_expect_eq(commit(), -EIO, "%s", final[i]);
+    }
+}
+
+Test(postgres_store, stops_waiting_when_it_is_given_up)
+{
+    script.rests_max = 2;
+    expect_run(DOOR_DOUBT, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect_greeting();
+        expect_run(DOOR_DOUBT, NULL);
+    }
+    cr_expect_eq(commit(), -ECANCELED);
+    cr_expect_eq(store.seq, 7);
+}
+
+/* Held by another, in doubt, and free. */
+Test(postgres_store, takes_what_is_free)
+{
+    expect_row(NULL, NULL);
+    cr_expect_eq(store_take(&store), -EWOULDBLOCK);
+    expect_run(DOOR_DOUBT, NULL);
+    cr_expect_eq(store_take(&store), -EWOULDBLOCK);
+    cr_expect_not(store.is_connected);
+    expect_greeting();
+    expect_row("5", "12");
+    cr_expect_eq(store_take(&store), 0);
+    cr_expect_eq(store.epoch, 5);
+    cr_expect_eq(store.seq, 12);
+}
+
+Test(postgres_store, reads_how_many_standbys_confirm)
+{
+    static const struct {
+        const char *setting;
+        unsigned count;
+    } rows[] = {{"", 0},
+                {" ", 0},
+                {"a", 1},
+                {"a, b", 1},
+                {"ANY 1 (a, b)", 1},
+                {"any 2 (a,b,c)", 2},
+                {"FIRST 3 (*)", 3},
+                {"2 (a, b)", 2},
+                {"*", 1},
+                {"2a, b", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_eq(store_quorum(rows[i].setting), rows[i].count, "%s", rows[i].setting);
+}
+
+/* Each setting alone, and the number of standbys at n - 1 and n. */
+Test(postgres_store, refuses_a_server_that_may_lose_commits)
+{
+    static const struct {
+        struct scripted settings;
+        unsigned replicas;
+        const char *why; /* NULL: it is taken */
+    } rows[] = {
+        {{DOOR_DONE, NULL, {"150020", "true", "on", "on", "", "0", "0"}}, 0, "is a standby"},
+        {{DOOR_DONE, NULL, {"150020", "false", "off", "on", "", "0", "0"}}, 0, "fsync is off"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "off", "", "0", "0"}}, 0, "full_page_writes"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "1", "0"}}, 2, "too few"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "1", "0"}}, 2, "start"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "0", "1"}}, 1, "GRANT"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "2", "0"}}, 2, NULL},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "", "0", "0"}}, 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        store.replicas = rows[i].replicas;
+        script.answers[script.count++] = rows[i].settings;
+        cr_expect_eq(store_connect(&store), rows[i].why == NULL, "%zu", i);
+        cr_expect_eq(store.is_connected, rows[i].why == NULL, "%zu", i);
+        if (rows[i].why != NULL)
+            cr_expect_not_null(strstr(store.why, rows[i].why), "%s", store.why);
+    }
+}
