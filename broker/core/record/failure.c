@@ -420,9 +420,10 @@ void failure_forget_replayed(struct core *core)
 
 void failure_forget_fallen(struct core *core)
 {
-    for (uint32_t i = 0; i < FALLEN_KEPT; i++) {
+    for (uint32_t i = 0; i < core->fallen_at && i < FALLEN_KEPT; i++) {
         failure_unref(core, core->fallen[i].root);
         failure_unref(core, core->fallen[i].failure);
         core->fallen[i] = (struct fallen){0};
     }
+    core->fallen_at = 0; /* none of them is used */
 }

@@ -275,7 +275,8 @@ static enum pumped pump_await(struct core *core, struct session *session)
     flow_window_sent(&session->await_flow, session->await_sent, session->await_sent + sent,
                      core_clock(core));
     session->await_sent += sent;
-    sync_round_sent(&session->await_round, core->steps, session->await_taken);
+    if (core->options.holds_outcomes)
+        sync_round_sent(&session->await_round, core->steps, session->await_taken);
     session->data_sent += sent;
     return PUMP_SENT;
 }
@@ -306,7 +307,8 @@ static void take_off(const struct core *core, struct sub *sub, struct route *rou
     flow_window_piece(&sub->flow, bytes);
     flow_window_sent(&sub->flow, sub->sent_bytes, sub->sent_bytes + bytes, core_clock(core));
     sub->sent_bytes += bytes;
-    sync_round_sent(&sub->round, core->steps, sub->taken_bytes);
+    if (core->options.holds_outcomes)
+        sync_round_sent(&sub->round, core->steps, sub->taken_bytes);
     sub->session->data_sent += bytes;
     uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
     sub->flights[at] =

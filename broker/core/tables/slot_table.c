@@ -84,6 +84,8 @@ bool slot_table_find(const struct slot_table *table, uint64_t seq, uint32_t *out
         return false;
     uint32_t low = 0;
     uint32_t high = table->count - 1;
+    if (slot_table_at(table, high)->first_seq <= seq)
+        low = high; /* most that is looked for is the newest */
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         if (slot_table_at(table, middle)->first_seq <= seq)
