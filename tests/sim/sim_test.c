@@ -157,6 +157,7 @@ static const struct named_seed named_since[] = {
     {13427, false,
      "the checks did not know of a dead letter that there was no memory to keep whole"},
     {6508, false, "the checks did not know that who does a task is told where its reply goes"},
+    {17860, false, "a writer got no credit in a job full of what an expired durable name had held"},
     {8513, false, "the checks took 3,000 refusals that are kept for tables that grow"},
     {12084, false,
      "the checks did not know that a letter of an earlier attempt is named by where it is kept"},

@@ -329,6 +329,7 @@ void sub_expire(struct core *core, struct sub *sub)
     note_sub_expired(core, sub);
     LIST_EACH(link, &sub->routes)
         topic_update(core, LIST_OWNER(link, struct route, sub_link)->topic);
+    topic_seek_room(core, sub->job); /* what it held may go */
 }
 
 /* ---- taken and acknowledged ------------------------------------------------------------------ */

@@ -481,7 +481,10 @@ void topic_update(struct core *core, struct topic *topic)
 {
     if (core->is_replaying)
         return; /* later facts tell what followed */
+    uint64_t done_before = topic->done_floor;
     move_floors(core, topic);
+    if (topic->done_floor > done_before)
+        topic_seek_room(core, topic->job);
     trim(core, topic,
          &(struct keep){.done_bytes = core->options.topic_keep_bytes,
                         .done_slots = core->options.topic_keep_slots,
@@ -542,6 +545,12 @@ static void mark_tight(struct core *core, const struct topic *topic)
     bool is_held = topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used;
     if (is_full && is_held && !list_is_linked(&topic->job->tight_link))
         list_push(&core->tight, &topic->job->tight_link);
+}
+
+void topic_seek_room(struct core *core, struct job *job)
+{
+    if (!list_is_empty(&job->room_waiters) && !list_is_linked(&job->tight_link))
+        list_push(&core->tight, &job->tight_link);
 }
 
 void topic_relieve(struct core *core)

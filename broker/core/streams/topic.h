@@ -30,6 +30,8 @@ void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
 void topic_update(struct core *core, struct topic *topic);
 void topic_grant(struct core *core, struct topic *topic, bool is_forced);
+/* Slots of the job may go that were held: if writers wait for room, topic_relieve() looks again. */
+void topic_seek_room(struct core *core, struct job *job);
 /* Makes room in jobs that are full, once nothing walks their topics any more. */
 void topic_relieve(struct core *core);
 /* The slots [first, first + count) are settled with failure, as a run at the end. */
