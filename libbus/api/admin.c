@@ -82,8 +82,9 @@ static enum bus_err connection_open(struct bus_admin *admin, bool is_courier, st
                                     bool is_patient, int64_t deadline_ns, struct bus_error **reterr)
 {
     enum bus_err err =
-        is_courier ? membership_open_courier(&admin->endpoints, &admin->options, kept, reterr)
-                   : membership_open(&admin->endpoints, &admin->options, NO_JOB, "", kept, reterr);
+        is_courier
+            ? membership_open_courier(&admin->endpoints, &admin->options, NO_JOB, kept, reterr)
+            : membership_open(&admin->endpoints, &admin->options, NO_JOB, "", kept, reterr);
     return err == BUS_OK ? membership_join(kept, is_patient, deadline_ns, reterr) : err;
 }
 

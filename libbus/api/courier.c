@@ -42,7 +42,8 @@ static struct bus *courier_open(const struct bus *bus)
     options.heartbeat_ms = bus->options.heartbeat_ms;
     options.lost_after_ms = bus->options.lost_after_ms;
     options.broker_lost_ms = bus->options.broker_lost_ms;
-    (void)membership_open_courier(&bus->endpoints, &options, &courier, NULL); /* retried */
+    (void)membership_open_courier(&bus->endpoints, &options, bus->job, &courier,
+                                  NULL); /* retried */
     if (courier == NULL)
         return NULL;
     api_lock(courier);

@@ -160,6 +160,7 @@ enum bus_err endpoints_read(struct endpoints *endpoints, const char *list,
             endpoints->count += err == BUS_OK;
         }
     }
+    endpoints->listed = endpoints->count;
     if (err == BUS_OK)
         endpoints->at = endpoints->count - 1; /* so that the next is the first */
     return err;
@@ -224,6 +225,32 @@ const char *endpoints_next(struct endpoints *endpoints)
     if (!keeps_note)
         endpoints->notes[endpoints->at] = ENDPOINT_SILENT;
     return endpoints->text[endpoints->at];
+}
+
+bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
+{
+    bool has_key = endpoints->has_key[endpoints->at];
+    bool is_tcp = strncmp(endpoint, tcp, sizeof tcp - 1) == 0;
+    unsigned from = endpoints->at;
+    unsigned to = 0;
+    if (endpoint_fault(endpoint) != NULL || strlen(endpoint) > LIMIT_ENDPOINT_BYTES ||
+        (has_key && !is_tcp))
+        return false;
+    while (to < endpoints->listed && strcmp(endpoints->text[to], endpoint) != 0)
+        to++;
+    endpoints->at = to > 0 ? to - 1 : endpoints->count - 1;
+    if (to < endpoints->listed)
+        return true;
+    memcpy(endpoints->text[to], endpoint, strlen(endpoint) + 1);
+    memmove(endpoints->server_keys[to], endpoints->server_keys[from], KEY_BYTES);
+    endpoints->has_key[to] = has_key;
+    endpoints->data[to][0] = '\0';
+    endpoints->notes[to] = ENDPOINT_UNTRIED;
+    endpoints->failures[to] = 0;
+    if (endpoints->data_at == to)
+        endpoints->data_note = ENDPOINT_UNTRIED;
+    endpoints->count = endpoints->listed + 1;
+    return true;
 }
 
 void endpoints_spoke(struct endpoints *endpoints)

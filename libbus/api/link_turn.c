@@ -133,9 +133,25 @@ static void use_keys(struct bus *bus)
     explicit_bzero(&keys, sizeof keys);
 }
 
+/* The next endpoint: the one that the broker named, or of the list. */
+static const char *next_endpoint(struct bus *bus)
+{
+    char elsewhere[LIMIT_ENDPOINT_BYTES + 1];
+    session_elsewhere(bus->session, elsewhere);
+    bool is_good = *elsewhere == '\0' || endpoints_go(&bus->endpoints, elsewhere);
+    if (!is_good && bus->unfit == NULL)
+        (void)error_say(&bus->unfit, BUS_EINVAL, ERROR_TYPE_ELSEWHERE,
+                        "the broker says that the job is at '%s', which is no endpoint that this "
+                        "client may use: correct --advertise-control of the broker there",
+                        elsewhere);
+    if (!is_good)
+        waiters_broadcast(bus, &bus->news);
+    return endpoints_next(&bus->endpoints);
+}
+
 static void connect_control(struct bus *bus, int64_t now_ns)
 {
-    const char *endpoint = endpoints_next(&bus->endpoints);
+    const char *endpoint = next_endpoint(bus);
     bus->turn->is_link_closed = false;
     session_dialled(bus->session, span_text(endpoint));
     if (session_keeps_link(bus->session))

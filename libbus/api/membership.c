@@ -184,10 +184,10 @@ enum bus_err membership_open(const struct endpoints *endpoints, const struct bus
 }
 
 enum bus_err membership_open_courier(const struct endpoints *endpoints,
-                                     const struct bus_options *options, struct bus **out_bus,
-                                     struct bus_error **reterr)
+                                     const struct bus_options *options, const char *job,
+                                     struct bus **out_bus, struct bus_error **reterr)
 {
-    return open_as(true, endpoints, options, "", "", out_bus, reterr);
+    return open_as(true, endpoints, options, job, "", out_bus, reterr);
 }
 
 enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,

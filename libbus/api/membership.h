@@ -9,10 +9,10 @@
 enum bus_err membership_open(const struct endpoints *endpoints, const struct bus_options *options,
                              const char *job, const char *party, struct bus **out_bus,
                              struct bus_error **reterr);
-/* The same for an observer that brings and fetches attachments. */
+/* The same for an observer that brings and fetches attachments; job empty: of any job. */
 enum bus_err membership_open_courier(const struct endpoints *endpoints,
-                                     const struct bus_options *options, struct bus **out_bus,
-                                     struct bus_error **reterr);
+                                     const struct bus_options *options, const char *job,
+                                     struct bus **out_bus, struct bus_error **reterr);
 /* Waits for WELCOME.  On failure *bus is closed.  Without is_patient it gives up when no endpoint
  * can be connected to (BUS_ELOST). */
 enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,

@@ -79,20 +79,23 @@ enum endpoint_note {
     ENDPOINT_KEY_OTHER,
     ENDPOINT_KEY_FOREIGN,
 };
+/* Those of the list, and one more that a broker named. */
+enum { ENDPOINTS_ROOM = LIMIT_ENDPOINTS + 1 };
 struct endpoints {
-    char text[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
-    enum endpoint_note notes[LIMIT_ENDPOINTS]; /* what happened last */
-    unsigned failures[LIMIT_ENDPOINTS];        /* connections in a row that could not be made */
+    char text[ENDPOINTS_ROOM][LIMIT_ENDPOINT_BYTES + 1];
+    enum endpoint_note notes[ENDPOINTS_ROOM]; /* what happened last */
+    unsigned failures[ENDPOINTS_ROOM];        /* connections in a row that could not be made */
+    unsigned listed;                          /* in the list; one more may stand behind them */
     unsigned count;
     unsigned at; /* the one in use */
     /* the data channel: where the user says that it is, "" if nothing is said; and how the last
        connection to it did */
-    char data[LIMIT_ENDPOINTS][LIMIT_ENDPOINT_BYTES + 1];
+    char data[ENDPOINTS_ROOM][LIMIT_ENDPOINT_BYTES + 1];
     char data_tried[LIMIT_ENDPOINT_BYTES + 1]; /* "": not yet */
     enum endpoint_note data_note;
     /* the key of each broker, if it has one, and our own, which is read if any has */
-    bool has_key[LIMIT_ENDPOINTS];
-    uint8_t server_keys[LIMIT_ENDPOINTS][KEY_BYTES];
+    bool has_key[ENDPOINTS_ROOM];
+    uint8_t server_keys[ENDPOINTS_ROOM][KEY_BYTES];
     struct key_pair own;
     char key_path[PATH_MAX]; /* of our own; "": none is used */
     unsigned data_at;        /* of which endpoint */

@@ -41,6 +41,8 @@
 /* A long link needs so many round trips for the transport and WELCOME, and as many for data and
  * ATTACHED. */
 #define SESSION_GREET_ROUNDS 5
+/* After so many brokers in a row that sent a client elsewhere, it gives up. */
+#define SESSION_HOPS_MAX 4
 /* So many connections get one beat each to answer.  Later connections get more and more time. */
 #define SESSION_TRIES_PROMPT 4
 
@@ -260,6 +262,8 @@ struct session {
     int64_t hello_ns;        /* when HELLO was sent */
     int64_t held_name_ns;    /* until then, an earlier session of ours may have the name */
     bool is_bye_said;        /* by the broker that was the last to welcome us */
+    char elsewhere[LIMIT_ENDPOINT_BYTES + 1]; /* where the broker sent us; "": nowhere */
+    uint32_t hops;                            /* brokers in a row that sent us elsewhere */
     char dialled[LIMIT_ENDPOINT_BYTES + 1];
     char welcomed[LIMIT_ENDPOINT_BYTES + 1]; /* dialled, when WELCOME came from there */
 

@@ -124,6 +124,7 @@ void session_lose_link(struct session *session)
     session->retry_ns = later_ns(session->attempt_ns, session->backoff_ns);
     if (session->phase != PHASE_UP)
         session->backoff_ns = longer_backoff_ns(session);
+    session->hops = 0;
     (void)phase_move(&session->phase, PHASE_CLOSES); /* the phase is not OVER: see above */
     session->action = SESSION_NOTHING;
     session->news.is_state = true;
@@ -168,6 +169,12 @@ bool session_keeps_link(const struct session *session)
 const char *session_data_endpoint(const struct session *session)
 {
     return session->data_endpoint;
+}
+
+void session_elsewhere(struct session *session, char out[LIMIT_ENDPOINT_BYTES + 1])
+{
+    memcpy(out, session->elsewhere, sizeof session->elsewhere);
+    session->elsewhere[0] = 0;
 }
 
 void session_dialled(struct session *session, struct span endpoint)

@@ -15,6 +15,9 @@ void session_break(struct session *session, const char *what);
 
 /* Starts a fresh connection. */
 void session_dial(struct session *session);
+/* With SESSION_CONNECT_CONTROL: the endpoint to connect to in place of the next one, because a
+ * broker said that our job is there; "": none.  It is given once. */
+void session_elsewhere(struct session *session, char out[LIMIT_ENDPOINT_BYTES + 1]);
 /* Gives the connection up; the next one starts after the back-off. */
 void session_lose_link(struct session *session);
 /* A part came alone on the data channel: the broker says that it is none.  Anything else breaks the

@@ -142,6 +142,7 @@ static void stand(struct session *session)
     (void)phase_move(&session->phase, PHASE_ATTACHED); /* the callers checked the phase */
     session->is_welcome = true;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session->hops = 0;
     session->given_up = 0;
     session->alive_ns = session->now_ns;
     session->beat_ns = session->now_ns;
@@ -291,6 +292,51 @@ static void finish_refused(struct session *session, const struct msg_refused *re
                        refused->type, refused->message, error));
 }
 
+static size_t add_text(char *text, size_t at, struct span more)
+{
+    memcpy(text + at, more.data, more.bytes);
+    return at + more.bytes;
+}
+
+/* Brokers that send us to each other would do so for ever. */
+static void break_circle(struct session *session, struct span endpoint)
+{
+    static const char begin[] = "one broker after the other sent this client elsewhere: the last "
+                                "one, at ";
+    static const char middle[] = ", sent it to ";
+    static const char end[] = "; see what they have for --advertise-control";
+    char text[2 * LIMIT_ENDPOINT_BYTES + sizeof begin + sizeof middle + sizeof end];
+    uint8_t error[SESSION_ERROR_BYTES];
+    size_t bytes = add_text(text, 0, span_text(begin));
+    bytes = add_text(text, bytes, span_text(session->dialled));
+    bytes = add_text(text, bytes, span_text(middle));
+    bytes = add_text(text, bytes, endpoint);
+    bytes = add_text(text, bytes, span_text(end));
+    session_finish(session, CODE_EDENIED,
+                   session_error_make(session, ERROR_REJECTED, span_text(ERROR_TYPE_ELSEWHERE),
+                                      span_of(text, bytes), error));
+}
+
+/* Another broker has the job.  The next connection goes there; the one behind it goes on with the
+ * list.  Where no broker has said where it is, one will: the list is tried again. */
+static void go_elsewhere(struct session *session, struct span endpoint)
+{
+    uint32_t hops = session->hops + 1;
+    if (endpoint.bytes == 0 || memchr(endpoint.data, 0, endpoint.bytes) != NULL) {
+        session_lose_link(session);
+        return;
+    }
+    if (hops >= SESSION_HOPS_MAX) {
+        break_circle(session, endpoint);
+        return;
+    }
+    session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session_lose_link(session);
+    memcpy(session->elsewhere, endpoint.data, endpoint.bytes);
+    session->elsewhere[endpoint.bytes] = 0;
+    session->hops = hops;
+}
+
 void greeting_refused_in(struct session *session, const struct msg_refused *refused)
 {
     if (!code_is_error(refused->code)) {
@@ -298,6 +344,10 @@ void greeting_refused_in(struct session *session, const struct msg_refused *refu
         return;
     }
     session->is_hello_sent = false; /* the broker made no session of it */
+    if (span_equal(refused->type, span_text(ERROR_TYPE_ELSEWHERE))) {
+        go_elsewhere(session, refused->endpoint);
+        return;
+    }
     /* ERROR_TYPE_JOB_ENDING: the attempt is just ending, and another may follow.
      * ERROR_TYPE_WRONG_CHANNEL, once a broker welcomed this session: another endpoint is right. */
     bool is_passing =

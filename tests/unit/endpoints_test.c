@@ -66,6 +66,45 @@ Test(endpoints, are_tried_in_turn)
     cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
 }
 
+Test(endpoints, go_where_a_broker_says)
+{
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    cr_assert(endpoints_go(&endpoints, "tcp://c:3"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://c:3");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://c:3", "it stays behind the list");
+    cr_assert(endpoints_go(&endpoints, "ipc:///d"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "ipc:///d");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_assert(endpoints_go(&endpoints, "tcp://a:1"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_assert(endpoints_go(&endpoints, "tcp://b:2"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2", "one of the list is not there twice");
+    cr_expect_eq(endpoints.count, 3);
+    cr_expect_not(endpoints_go(&endpoints, "nonsense"));
+    cr_expect_not(endpoints_go(&endpoints, "tcp://b"));
+}
+
+Test(endpoints, go_with_the_key_of_the_broker_that_says_so)
+{
+    struct link_keys keys;
+    static const uint8_t key[KEY_BYTES] = {7};
+    cr_assert_eq(read_list("tcp://a:1"), BUS_OK);
+    endpoints.has_key[0] = true;
+    memcpy(endpoints.server_keys[0], key, KEY_BYTES);
+    (void)endpoints_next(&endpoints);
+    cr_assert(endpoints_go(&endpoints, "tcp://b:2"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2");
+    cr_assert(endpoints_keys(&endpoints, &keys));
+    cr_expect_arr_eq(keys.server_key, key, KEY_BYTES);
+    cr_assert(endpoints_go(&endpoints, "tcp://c:3"));
+    (void)endpoints_next(&endpoints);
+    cr_expect(endpoints_keys(&endpoints, &keys));
+    cr_expect_not(endpoints_go(&endpoints, "ipc:///d"), "nobody asks for keys there");
+}
+
 Test(endpoints, of_a_host_and_port_alone_are_of_tcp)
 {
     cr_assert_eq(read_list("a:1, [::1]:2 ,ipc:///x:3"), BUS_OK);

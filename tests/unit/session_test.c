@@ -636,6 +636,66 @@ Test(session, tries_again_when_resuming_meets_a_data_channel)
     expect_another_try(CODE_EINVAL, ERROR_TYPE_WRONG_CHANNEL);
 }
 
+static void send_elsewhere(const char *endpoint)
+{
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EDENIED,
+                                                .type = span_text(ERROR_TYPE_ELSEWHERE),
+                                                .message = span_text("there"),
+                                                .endpoint = span_text(endpoint)}});
+}
+
+/* The next connection, and where it is to go. */
+static void expect_dial(const char *endpoint)
+{
+    char elsewhere[LIMIT_ENDPOINT_BYTES + 1];
+    tick(1000);
+    cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    session_elsewhere(d.session, elsewhere);
+    cr_expect_str_eq(elsewhere, endpoint);
+    (void)driver_expect(&d, MSG_HELLO);
+}
+
+Test(session, goes_to_the_broker_that_has_its_job)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    send_elsewhere("tcp://b:1");
+    expect_dial("tcp://b:1");
+    driver_break_link(&d);
+    expect_dial(""); /* nobody is there: the list goes on */
+    send_elsewhere("");
+    expect_dial(""); /* that broker is still to start */
+    driver_fini(&d);
+}
+
+Test(session, goes_to_another_broker_when_it_resumes)
+{
+    driver_up(&d);
+    driver_break_link(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    send_elsewhere("tcp://b:1");
+    expect_dial("tcp://b:1");
+    driver_fini(&d);
+}
+
+Test(session, ends_when_brokers_send_it_round)
+{
+    driver_init(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    for (int hops = 0; hops < 3; hops++) {
+        send_elsewhere("tcp://b:1");
+        expect_dial("tcp://b:1");
+    }
+    session_dialled(d.session, span_text("tcp://a:1"));
+    send_elsewhere("tcp://b:1");
+    driver_expect_end(&d, CODE_EDENIED, ERROR_TYPE_ELSEWHERE);
+    driver_fini(&d);
+}
+
 /* So the broker knows a greeting whose first answer was slow; with a token it needs no more. */
 Test(session, greets_with_the_same_client_id_until_it_is_welcome)
 {
