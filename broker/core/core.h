@@ -11,6 +11,7 @@
 #include "broker/core/tables/event.h"
 #include "libbus/base/access.h"
 #include "libbus/base/memory.h"
+#include "libbus/base/span.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +78,12 @@ void core_snapshot(struct core *core, struct effects *effects);
 /* Parties that would be told by STOP: 0 when nothing holds a stopping broker any more. */
 uint32_t core_session_count(const struct core *core);
 uint32_t core_job_count(const struct core *core);
+
+/* Whether there is a job of this name; whether somebody observes it before there is one. */
+bool core_has_job(const struct core *core, struct span name);
+bool core_is_observed(const struct core *core, struct span name);
+/* One job behind the other; *at begins at 0; the name stands until the next step.  false: no more.
+ */
+bool core_next_job(const struct core *core, uint32_t *at, struct span *out_name);
 
 #endif

@@ -235,6 +235,25 @@ bool authentication_guard(const struct authentication *authentication, void *soc
                                          authentication->key.secret_key, KEY_BYTES) == 0));
 }
 
+bool authentication_open_channel(const struct authentication *authentication,
+                                 struct channel *channel, void *context, enum lane lane,
+                                 const char *endpoint,
+                                 char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    if (!channel_open(channel, context, lane)) {
+        snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "cannot open the %s channel: %s",
+                 channel_name(lane), zmq_strerror(errno));
+        return false;
+    }
+    char fault[ENDPOINT_COMPLAINT_BYTES] = AUTHENTICATION_LACKS;
+    bool is_open = authentication_guard(authentication, channel->socket, endpoint) &&
+                   channel_bind(channel, endpoint, fault);
+    if (!is_open)
+        snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "%s channel: %.1000s",
+                 channel_name(lane), fault);
+    return is_open;
+}
+
 /* ---- answering ------------------------------------------------------------------------------- */
 
 struct request {

@@ -13,6 +13,7 @@
 #ifndef IO_AUTHENTICATION_H
 #define IO_AUTHENTICATION_H
 
+#include "broker/io/channel.h"
 #include "broker/io/identity.h"
 #include "broker/io/web_child.h"
 #include "libbus/base/access.h"
@@ -57,6 +58,12 @@ void authentication_fini(struct authentication *authentication);
 /* Prepares a socket before it is bound to this endpoint.  false: this libzmq cannot. */
 bool authentication_guard(const struct authentication *authentication, void *socket,
                           const char *endpoint);
+/* Opens a channel, guards it, and listens at this endpoint.  false: complaint is one clear
+ * sentence. */
+bool authentication_open_channel(const struct authentication *authentication,
+                                 struct channel *channel, void *context, enum lane lane,
+                                 const char *endpoint,
+                                 char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
 /* Whether somebody waits for an answer. */
 bool authentication_is_asked(const struct authentication *authentication);
 /* Answers what was asked, so many at once that the loop does not stand still. */

@@ -21,7 +21,8 @@ enum { CONFIG_FILE_BYTES_MAX = 1024 * 1024 };
 struct config {
     char control[CONFIG_TEXT_BYTES]; /* endpoints to bind */
     char data[CONFIG_TEXT_BYTES];
-    char advertise[CONFIG_TEXT_BYTES];  /* endpoint or host that clients are told; empty: none */
+    char advertise[CONFIG_TEXT_BYTES]; /* endpoint or host that clients are told; empty: none */
+    char advertise_control[CONFIG_TEXT_BYTES]; /* the same of the control channel */
     char journal[CONFIG_TEXT_BYTES];    /* directory or "none"; empty: as state_folder.h has it */
     char cache[CONFIG_TEXT_BYTES];      /* of a shard; empty: as state_folder.h has it */
     uint32_t shard;                     /* of a journal that has shards */

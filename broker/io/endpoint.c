@@ -214,3 +214,28 @@ bool endpoint_advertise(const char *control, const char *data, const char *wish,
         length = snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", data);
     return length >= 0 && length < LIMIT_ENDPOINT_BYTES;
 }
+
+/* The host of what clients are told; "": it has none. */
+static void copy_host(const char *advertise, char out[LIMIT_ENDPOINT_BYTES])
+{
+    const char *port = port_of(advertise);
+    if (port != NULL)
+        snprintf(out, LIMIT_ENDPOINT_BYTES, "%.*s",
+                 (int)((size_t)(port - 1 - advertise) - strlen(tcp)), advertise + strlen(tcp));
+    else
+        snprintf(out, LIMIT_ENDPOINT_BYTES, "%s", begins(advertise, ipc) ? "" : advertise);
+}
+
+bool endpoint_announce(const char *control, const char *wish, const char *advertise,
+                       const char *host, char out[LIMIT_ENDPOINT_BYTES])
+{
+    char data[LIMIT_ENDPOINT_BYTES];
+    char named[LIMIT_ENDPOINT_BYTES] = "";
+    bool is_everywhere = begins(control, "tcp://0.0.0.0:") || begins(control, "tcp://[::]:");
+    if (*wish != '\0' || !is_everywhere)
+        return endpoint_advertise("", control, *wish != '\0' ? wish : control, out);
+    if (complete(advertise, data))
+        copy_host(data, named);
+    return endpoint_advertise("", control, *named != '\0' ? named : host, out) &&
+           strchr(out, '*') == NULL;
+}

@@ -36,4 +36,10 @@ void endpoint_remove(const char *endpoint);
 bool endpoint_advertise(const char *control, const char *data, const char *wish,
                         char out[LIMIT_ENDPOINT_BYTES]);
 
+/* Where clients of other brokers are told that the control channel is: `wish` if it is an endpoint,
+ * that host and the real port if it is a host.  If it is empty, the real endpoint; but if that is
+ * all addresses of the machine, the host of `advertise`, or else `host`.  false: none of these. */
+bool endpoint_announce(const char *control, const char *wish, const char *advertise,
+                       const char *host, char out[LIMIT_ENDPOINT_BYTES]);
+
 #endif

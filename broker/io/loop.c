@@ -25,6 +25,7 @@
 #include "broker/io/received.h"
 #include "broker/io/recovery.h"
 #include "broker/io/service_manager.h"
+#include "broker/io/sharding.h"
 #include "broker/io/signals.h"
 #include "broker/io/web_child.h"
 #include "broker/io/who.h"
@@ -62,6 +63,7 @@ struct loop {
     struct admission admission;
     struct persistence persistence;
     struct mute mute;
+    struct sharding sharding;
     struct waiting_batches waiting_batches;
     struct clock clock;
     struct figures figures;
@@ -379,7 +381,7 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
     }
     answer_misdirected(loop, peer, said);
     if (peer->lane == LANE_CONTROL) {
-        if (!put_off(loop, peer, said))
+        if (!put_off(loop, peer, said) && !sharding_holds(&loop->sharding, loop->port, peer, said))
             core_port_control_in(loop->port, now, peer->conn, said);
     } else {
         struct buffer *buffer = part_wrap(part, 1);
@@ -415,6 +417,25 @@ static bool read_lane(struct loop *loop, enum lane lane, unsigned parts_max, siz
     return true;
 }
 
+/* What waited for the directory is let in, or refused. */
+static void settle_shards(struct loop *loop)
+{
+    struct sharding_out out;
+    while (sharding_next(&loop->sharding, &loop->peers, &out)) {
+        conn_id conn = out.peer->conn;
+        core_port_speaker(loop->port, out.peer->principal);
+        if (out.is_refused) {
+            send_out(loop, LANE_CONTROL, conn, NULL, out.part, 0);
+            forget(loop, conn);
+        } else {
+            core_port_control_in(loop->port, clock_now(&loop->clock), conn, buffer_span(out.part));
+            carry_out(loop);
+        }
+        buffer_unref(&out.part);
+    }
+    sharding_review(&loop->sharding, loop->port, &loop->persistence);
+}
+
 static void tell_closed(struct loop *loop, enum lane lane)
 {
     struct peer *peer;
@@ -422,6 +443,7 @@ static void tell_closed(struct loop *loop, enum lane lane)
         conn_id conn = peer->conn;
         bool is_forgotten = peer->is_forgotten;
         waiting_batches_drop(&loop->waiting_batches, peer);
+        sharding_drop(&loop->sharding, conn);
         peers_remove(&loop->peers, peer);
         if (is_forgotten)
             continue;
@@ -558,6 +580,7 @@ static long wait_ms(const struct loop *loop)
         admission_due_ns(&loop->admission),
         service_manager_due_ns(loop->manager),
         loop->web.due_ns,
+        sharding_due_ns(&loop->sharding),
     };
     int64_t deadline_ns = core_port_deadline_ns(loop->port);
     for (size_t i = 0; i < sizeof others_ns / sizeof others_ns[0]; i++)
@@ -577,6 +600,7 @@ enum {
     WATCH_SIGNALS,
     WATCH_KEYS,
     WATCH_JOURNAL,
+    WATCH_SHARDS,
     WATCH_MONITORS,
     WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
 };
@@ -590,6 +614,7 @@ static void watch(struct loop *loop, bool is_busy)
     items[WATCH_KEYS] = (struct pollfd){.fd = loop->authentication.fd, .events = POLLIN};
     items[WATCH_JOURNAL] =
         (struct pollfd){.fd = persistence_fd(&loop->persistence), .events = POLLIN};
+    items[WATCH_SHARDS] = (struct pollfd){.fd = sharding_fd(&loop->sharding), .events = POLLIN};
     for (int i = 0; i < LANE_COUNT; i++) {
         bool is_read = i != LANE_DATA || reads_data;
         items[WATCH_MONITORS + i] =
@@ -644,6 +669,7 @@ bool loop_run(struct loop *loop)
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
+        settle_shards(loop);
         authentication_answer(&loop->authentication);
         look_at_access(loop);
         if (loop->web.due_ns != INT64_MAX)
@@ -671,23 +697,6 @@ bool loop_run(struct loop *loop)
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
-
-static bool open_channel(struct loop *loop, enum lane lane, const char *endpoint, char *complaint)
-{
-    struct channel *channel = &loop->channels[lane];
-    if (!channel_open(channel, loop->context, lane)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot open the %s channel: %s",
-                 channel_name(lane), zmq_strerror(errno));
-        return false;
-    }
-    char fault[ENDPOINT_COMPLAINT_BYTES] = AUTHENTICATION_LACKS;
-    if (!authentication_guard(&loop->authentication, channel->socket, endpoint) ||
-        !channel_bind(channel, endpoint, fault)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%s channel: %.1000s", channel_name(lane), fault);
-        return false;
-    }
-    return true;
-}
 
 /* Replays the journal, so that the broker has the state of the last record. */
 static bool loop_recover(struct loop *loop, const struct config *config, struct journal **journal,
@@ -779,6 +788,7 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
                        NS_PER_MS);
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
+    sharding_init(&loop->sharding, &loop->memory);
     loop->is_spinning = config->is_spinning;
     loop->manager = manager;
     loop->access_change.cut_ns = INT64_MAX;
@@ -806,9 +816,13 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
         return NULL;
     }
     loop->admission.connections.counts_failures = loop->authentication.socket != NULL;
-    if (!open_channel(loop, LANE_CONTROL, config->control, complaint) ||
-        !open_channel(loop, LANE_DATA, config->data, complaint))
-        loop_close(&loop);
+    const char *const endpoints[] = {config->control, config->data};
+    for (int i = 0; loop != NULL && i < LANE_COUNT; i++)
+        if (!authentication_open_channel(&loop->authentication, &loop->channels[i], loop->context,
+                                         (enum lane)i, endpoints[i], fault)) {
+            snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", fault);
+            loop_close(&loop);
+        }
     return loop;
 }
 
@@ -817,10 +831,16 @@ bool loop_begin(struct loop *loop, const struct config *config, const char *vers
                 char complaint[LOOP_COMPLAINT_BYTES])
 {
     uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
+    uint64_t epoch = *journal != NULL ? journal_lease(*journal) : 0;
     char key[KEY_TEXT_BYTES + 1];
     if (!open_core_port(loop, config, version, broker, durability, complaint) ||
         (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
         return false;
+    if (!sharding_begin(&loop->sharding, config, epoch, &loop->authentication,
+                        loop_control_endpoint(loop), loop->port)) {
+        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", SHARDING_LACKS);
+        return false;
+    }
     loop_public_key(loop, key);
     web_child_begin(&loop->web, loop_control_endpoint(loop), key, clock_monotonic_ns());
     return true;
@@ -868,6 +888,7 @@ void loop_close(struct loop **loop)
         continue;
     persistence_fini(&old->persistence);
     waiting_batches_fini(&old->waiting_batches);
+    sharding_fini(&old->sharding);
     core_port_free(&old->port);
     authentication_fini(&old->authentication);
     admission_fini(&old->admission);

@@ -37,6 +37,16 @@ struct door_param {
     struct span bytes; /* of TEXT, with a NUL behind it; and of BYTES */
 };
 
+static inline struct door_param door_number(uint64_t number)
+{
+    return (struct door_param){.kind = DOOR_NUMBER, .number = (int64_t)number};
+}
+
+static inline struct door_param door_text(const char *text)
+{
+    return (struct door_param){.kind = DOOR_TEXT, .bytes = span_text(text)};
+}
+
 struct door_statement {
     char sql[DOOR_SQL_BYTES];
     struct door_param params[DOOR_PARAMS_MAX];

@@ -7,6 +7,7 @@
  *     errbus_shard   shard epoch seq holder session ends      one row a shard
  *     errbus_file    shard file name bytes         the names of a shard, and their sizes
  *     errbus_piece_SHARD_FILE   seq at body        what was written to one file, in order
+ *     errbus_job, errbus_endpoint                  the directory (directory.h)
  *
  * What holds it together:
  * - `epoch` is the fence.  Who takes the shard adds 1 to it, and waits until a quorum has that
@@ -28,7 +29,7 @@
 #include "broker/journal/postgres_door.h"
 
 enum {
-    STORE_VERSION = 1,
+    STORE_VERSION = 2,
     STORE_HOLDER_BYTES = 160,
     STORE_PIECE_BYTES = 256 * 1024, /* of one row */
     STORE_PIECES_AT_ONCE = 32,      /* rows of one answer */

@@ -192,7 +192,11 @@ int store_prepare(struct store *store)
                 " WITH (fillfactor = 20)"},
         {.sql = "CREATE TABLE IF NOT EXISTS errbus_file (shard int, file int8, name text NOT NULL,"
                 " bytes int8 NOT NULL, PRIMARY KEY (shard, file))"},
-        {.sql = "INSERT INTO errbus_meta SELECT 1 WHERE NOT EXISTS (SELECT FROM errbus_meta)"},
+        {.sql = "CREATE TABLE IF NOT EXISTS errbus_job (job text PRIMARY KEY, shard int NOT NULL)"},
+        {.sql = "CREATE TABLE IF NOT EXISTS errbus_endpoint (shard int PRIMARY KEY,"
+                " epoch int8 NOT NULL, control text NOT NULL)"},
+        {.sql = "INSERT INTO errbus_meta SELECT 2 WHERE NOT EXISTS (SELECT FROM errbus_meta)"},
+        {.sql = "UPDATE errbus_meta SET version = 2 WHERE version = 1"},
         {.sql = "INSERT INTO errbus_shard (shard) VALUES ($1) ON CONFLICT DO NOTHING",
          .params = {number_param(store->shard)},
          .count = 1},

@@ -38,6 +38,33 @@ Test(endpoint, tells_clients_where_to_come)
     }
 }
 
+Test(endpoint, tells_other_brokers_where_it_is)
+{
+    static const struct {
+        const char *control, *wish, *advertise, *told;
+    } rows[] = {
+        {"tcp://10.0.0.1:1", "", "", "tcp://10.0.0.1:1"},
+        {"ipc:///x", "", "bus.example.org", "ipc:///x"},
+        {"tcp://0.0.0.0:1", "", "", "tcp://here:1"},
+        {"tcp://[::]:1", "", "", "tcp://here:1"},
+        {"tcp://0.0.0.0:1", "", "bus.example.org", "tcp://bus.example.org:1"},
+        {"tcp://0.0.0.0:1", "", "tcp://a:3", "tcp://a:1"},
+        {"tcp://0.0.0.0:1", "", "a:3", "tcp://a:1"},
+        {"tcp://0.0.0.0:1", "", "[::1]:3", "tcp://[::1]:1"},
+        {"tcp://0.0.0.0:1", "", "ipc:///y", "tcp://here:1"},
+        {"tcp://0.0.0.0:1", "b", "a", "tcp://b:1"},
+        {"tcp://10.0.0.1:1", "tcp://b:9", "", "tcp://b:9"},
+    };
+    char told[LIMIT_ENDPOINT_BYTES];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect(
+            endpoint_announce(rows[i].control, rows[i].wish, rows[i].advertise, "here", told));
+        cr_expect_str_eq(told, rows[i].told);
+    }
+    cr_expect_not(endpoint_announce("tcp://0.0.0.0:1", "", "", "", told),
+                  "this machine has no name");
+}
+
 Test(endpoint, refuses_to_tell_more_than_fits)
 {
     char host[LIMIT_ENDPOINT_BYTES + 1];

@@ -252,6 +252,31 @@ uint32_t core_job_count(const struct core *core)
     return core->jobs.used;
 }
 
+bool core_has_job(const struct core *core, struct span name)
+{
+    uint32_t id;
+    return name_map_get(&core->job_names, name, &id);
+}
+
+bool core_is_observed(const struct core *core, struct span name)
+{
+    const struct session *session = NULL;
+    while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
+        if (span_equal(session->job_name, name))
+            return true;
+    return false;
+}
+
+bool core_next_job(const struct core *core, uint32_t *at, struct span *out_name)
+{
+    const struct job *job = pool_next(&core->jobs, *at);
+    if (job == NULL)
+        return false;
+    *at = job->id;
+    *out_name = job->name;
+    return true;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Who speaks, as a column of messages.def has it. */

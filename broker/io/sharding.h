@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* sharding.h -- what a broker does whose journal is one shard of several: it tells the directory
+ * where it is, serves the jobs that are on its shard, and sends the clients of other jobs to the
+ * broker that has them.
+ *
+ * A greeting that names a job waits until it is known where the job is (shard_jobs.h).  A thread
+ * asks the directory (directory_thread.h).  Without shards there is no thread, and nothing waits.
+ */
+#ifndef IO_SHARDING_H
+#define IO_SHARDING_H
+
+#include "broker/io/authentication.h"
+#include "broker/io/config.h"
+#include "broker/io/core_port.h"
+#include "broker/io/directory_thread.h"
+#include "broker/io/peers.h"
+#include "broker/io/persistence.h"
+#include "broker/io/shard_jobs.h"
+
+#include <stdbool.h>
+
+/* How often the broker looks for jobs that nobody uses any more. */
+enum { SHARDING_REVIEW_MS = 5000 };
+
+struct sharding {
+    struct shard_jobs jobs;
+    struct directory_thread *thread; /* NULL: there are no shards */
+    unsigned shard;
+    const struct authentication *authentication;
+    int64_t review_ns; /* when jobs are looked at next */
+    /* of the answer that is being carried out */
+    struct directory_answer answer;
+    bool has_answer;
+};
+
+void sharding_init(struct sharding *sharding, struct memory *memory);
+void sharding_fini(struct sharding *sharding);
+
+/* What may be missing. */
+#define SHARDING_LACKS                                                                             \
+    "too little memory, or no address for clients: name one with --advertise-control"
+/* Begins, if the journal has shards; after the replay.  epoch: the lease of the journal; control:
+ * where the control channel listens.  false: something is missing. */
+bool sharding_begin(struct sharding *sharding, const struct config *config, uint64_t epoch,
+                    const struct authentication *authentication, const char *control,
+                    const struct core_port *port);
+
+/* Whether this message from the control channel waits; then a copy of it is kept.  false: it is for
+ * the core.  If there is no room for it, it is dropped, and its peer is not heard any more. */
+bool sharding_holds(struct sharding *sharding, const struct core_port *port, struct peer *peer,
+                    struct span said);
+
+/* A message that waited. */
+struct sharding_out {
+    const struct peer *peer;
+    struct buffer *part; /* the caller's */
+    bool is_refused;     /* part is the answer, and the connection is over; otherwise it is for the
+                            core */
+};
+/* The next one whose peer is still there; false: none. */
+bool sharding_next(struct sharding *sharding, struct peers *peers, struct sharding_out *out);
+void sharding_drop(struct sharding *sharding, conn_id conn);
+
+/* Now and then: tells the directory of jobs that are gone. */
+void sharding_review(struct sharding *sharding, const struct core_port *port,
+                     const struct persistence *persistence);
+int64_t sharding_due_ns(const struct sharding *sharding);
+int sharding_fd(const struct sharding *sharding); /* readable: sharding_next(); -1: never */
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_directory.c -- the directory of jobs and brokers in PostgreSQL; see directory.h.
+ *
+ * What changes the rows of a shard finds the epoch of its holder, and locks the row of the shard
+ * until it is committed.  So a broker that lost the shard changes nothing that the next one said.
+ * An assignment needs no fence: it is to the shard, whoever holds it. */
+#include "broker/journal/directory.h"
+
+#include "broker/journal/postgres_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The holder of this epoch has the shard still, and no other one takes it before the commit. */
+#define IS_OURS                                                                                    \
+    " EXISTS (SELECT FROM errbus_shard WHERE shard = $1::int AND epoch = $2::int8 FOR SHARE)"
+
+struct directory {
+    struct store store; /* its connection alone is used */
+};
+
+struct directory *directory_open_door(struct door **door, const char *conninfo,
+                                      const struct disk_shard *shard, uint64_t epoch)
+{
+    struct directory *directory = calloc(1, sizeof *directory);
+    if (directory == NULL) {
+        (*door)->ops->close(*door);
+        *door = NULL;
+        return NULL;
+    }
+    if (store_init(&directory->store, door, conninfo, shard->number, shard->replicas) < 0)
+        directory_close(&directory);
+    else
+        directory->store.epoch = epoch;
+    return directory;
+}
+
+struct directory *directory_open(const char *where, const struct disk_shard *shard, uint64_t epoch)
+{
+    const char *rest = strchr(where, ':');
+    struct door *door = rest != NULL ? door_new() : NULL;
+    return door != NULL ? directory_open_door(&door, rest + 1, shard, epoch) : NULL;
+}
+
+void directory_close(struct directory **directory)
+{
+    struct directory *old = *directory;
+    *directory = NULL;
+    if (old == NULL)
+        return;
+    store_fini(&old->store);
+    free(old);
+}
+
+const char *directory_why(const struct directory *directory)
+{
+    return directory->store.why;
+}
+
+void directory_rest(struct directory *directory)
+{
+    directory->store.door->ops->rest(directory->store.door);
+}
+
+void directory_give_up(struct directory *directory)
+{
+    atomic_store(&directory->store.door->is_given_up, true);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+/* 0: the answer is to be cleared.  In doubt is not now: what is asked again is as it was. */
+static int ask_directory(struct directory *directory, const struct door_statement *statements,
+                         size_t count, struct door_answer *answer)
+{
+    struct store *store = &directory->store;
+    if (atomic_load(&store->door->is_given_up))
+        return -ECANCELED;
+    if (!store->is_connected && !store_connect(store))
+        return -EAGAIN;
+    store->door->ops->run(store->door, statements, count, answer);
+    if (answer->verdict == DOOR_DONE)
+        return 0;
+    snprintf(store->why, sizeof store->why, "%s", answer->why);
+    store->door->ops->clear(answer);
+    if (answer->verdict == DOOR_DOUBT) {
+        store->door->ops->disconnect(store->door);
+        store->is_connected = false;
+    }
+    return atomic_load(&store->door->is_given_up) ? -ECANCELED : -EAGAIN;
+}
+
+/* "": null. */
+static const char *answer_text(const struct directory *directory, const struct door_answer *answer,
+                               size_t row, unsigned column)
+{
+    const char *text = directory->store.door->ops->field(answer, row, column).data;
+    return text != NULL ? text : "";
+}
+
+static unsigned answer_number(const struct directory *directory, const struct door_answer *answer,
+                              size_t row, unsigned column)
+{
+    return (unsigned)strtoul(answer_text(directory, answer, row, column), NULL, 10);
+}
+
+static void read_place(const struct directory *directory, const struct door_answer *answer,
+                       size_t row, struct directory_place *out)
+{
+    out->shard = answer_number(directory, answer, row, 0);
+    snprintf(out->endpoint, sizeof out->endpoint, "%s", answer_text(directory, answer, row, 1));
+}
+
+/* ---- the questions --------------------------------------------------------------------------- */
+
+int directory_begin(struct directory *directory, const char *control, const char *jobs,
+                    unsigned *out_others)
+{
+    const struct door_param shard = door_number(directory->store.shard);
+    const struct door_param epoch = door_number(directory->store.epoch);
+    const struct door_statement statements[] = {
+        {.sql = "DELETE FROM errbus_job WHERE shard = $1::int"
+                " AND job <> ALL (string_to_array($3::text, '/')) AND" IS_OURS,
+         .params = {shard, epoch, door_text(jobs)},
+         .count = 3},
+        {.sql = "INSERT INTO errbus_job (job, shard)"
+                " SELECT unnest(string_to_array($3::text, '/')), $1::int WHERE" IS_OURS
+                " ON CONFLICT DO NOTHING",
+         .params = {shard, epoch, door_text(jobs)},
+         .count = 3},
+        {.sql = "INSERT INTO errbus_endpoint (shard, epoch, control)"
+                " SELECT $1::int, $2::int8, $3::text WHERE" IS_OURS
+                " ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch,"
+                " control = excluded.control",
+         .params = {shard, epoch, door_text(control)},
+         .count = 3},
+        {.sql = "SELECT (SELECT epoch FROM errbus_shard WHERE shard = $1::int)::text,"
+                " (SELECT count(*) FROM errbus_job WHERE shard <> $1::int"
+                " AND job = ANY (string_to_array($2::text, '/')))::text",
+         .params = {shard, door_text(jobs)},
+         .count = 2}};
+    struct door_answer answer;
+    int result =
+        ask_directory(directory, statements, sizeof statements / sizeof statements[0], &answer);
+    if (result < 0)
+        return result;
+    uint64_t found = strtoull(answer_text(directory, &answer, 0, 0), NULL, 10);
+    *out_others = answer_number(directory, &answer, 0, 1);
+    directory->store.door->ops->clear(&answer);
+    return found == directory->store.epoch ? 0 : -DISK_FENCED;
+}
+
+/* A row of ours is written again, though nothing in it changes.  For the row may be of a commit
+ * that no standby confirmed, and this one is confirmed behind it. */
+int directory_assign(struct directory *directory, const char *job, struct directory_place *out)
+{
+    const struct door_statement statements[] = {
+        {.sql = "INSERT INTO errbus_job (job, shard) SELECT $1::text, $2::int WHERE NOT EXISTS"
+                " (SELECT FROM errbus_job WHERE job = $1::text AND shard <> $2::int)"
+                " ON CONFLICT (job) DO UPDATE SET shard = errbus_job.shard",
+         .params = {door_text(job), door_number(directory->store.shard)},
+         .count = 2},
+        {.sql = "SELECT errbus_job.shard::text, control FROM errbus_job"
+                " LEFT JOIN errbus_endpoint ON errbus_endpoint.shard = errbus_job.shard"
+                " WHERE job = $1::text",
+         .params = {door_text(job)},
+         .count = 1}};
+    struct door_answer answer;
+    int result =
+        ask_directory(directory, statements, sizeof statements / sizeof statements[0], &answer);
+    if (result < 0)
+        return result;
+    bool is_there = directory->store.door->ops->rows(&answer) == 1;
+    if (is_there)
+        read_place(directory, &answer, 0, out);
+    directory->store.door->ops->clear(&answer);
+    return is_there ? 0 : -EAGAIN; /* it was elsewhere, and has left just now */
+}
+
+int directory_leave(struct directory *directory, const char *job)
+{
+    const struct door_statement leave = {
+        .sql = "DELETE FROM errbus_job WHERE job = $3::text AND shard = $1::int AND" IS_OURS,
+        .params = {door_number(directory->store.shard), door_number(directory->store.epoch),
+                   door_text(job)},
+        .count = 3};
+    struct door_answer answer;
+    int result = ask_directory(directory, &leave, 1, &answer);
+    if (result == 0)
+        directory->store.door->ops->clear(&answer);
+    return result;
+}
+
+int directory_list(struct directory *directory, struct directory_place *places, size_t room,
+                   size_t *out_count)
+{
+    static const struct door_statement list = {
+        .sql = "SELECT shard::text, control FROM errbus_endpoint ORDER BY errbus_endpoint.shard"};
+    struct door_answer answer;
+    int result = ask_directory(directory, &list, 1, &answer);
+    if (result < 0)
+        return result;
+    size_t count = directory->store.door->ops->rows(&answer);
+    count = count < room ? count : room;
+    for (size_t i = 0; i < count; i++)
+        read_place(directory, &answer, i, &places[i]);
+    directory->store.door->ops->clear(&answer);
+    *out_count = count;
+    return 0;
+}

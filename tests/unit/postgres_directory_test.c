@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres_directory_test.c -- what the directory makes of the answers of a server. */
+#include "broker/journal/directory.h"
+
+#include "broker/journal/postgres_door.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FIELDS = 7 };
+
+/* A server that greets as it must, and then gives this answer to each question. */
+struct server {
+    struct door door;
+    enum door_verdict verdict;
+    const char *fields[FIELDS]; /* of one row; the first NULL: there is no row */
+    unsigned connects;
+    bool is_away;
+};
+
+static struct server server;
+static struct directory *directory;
+static const char *const greeting[FIELDS] = {"150005", "false", "on", "on", "", "0", "0"};
+
+static bool server_connect(struct door *door, const char *conninfo, char *why)
+{
+    (void)door;
+    cr_expect_str_eq(conninfo, "host=a");
+    server.connects++;
+    snprintf(why, DOOR_WHY_BYTES, "nobody is there");
+    return !server.is_away;
+}
+
+static void server_run(struct door *door, const struct door_statement *statements, size_t count,
+                       struct door_answer *out)
+{
+    (void)door;
+    bool is_greeting = strstr(statements[0].sql, "set_config") != NULL;
+    cr_assert_gt(count, 0);
+    *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
+    snprintf(out->why, sizeof out->why, "as the test wants");
+    out->rows = is_greeting ? (void *)(uintptr_t)greeting : server.fields;
+}
+
+static size_t server_rows(const struct door_answer *answer)
+{
+    return ((const char *const *)answer->rows)[0] != NULL;
+}
+
+static struct span server_field(const struct door_answer *answer, size_t row, unsigned column)
+{
+    cr_assert_eq(row, 0);
+    return span_text(((const char *const *)answer->rows)[column]);
+}
+
+static void server_clear(struct door_answer *answer)
+{
+    answer->rows = NULL;
+}
+
+static void server_ignore(struct door *door)
+{
+    (void)door;
+}
+
+static void init(void)
+{
+    static const struct door_ops ops = {.connect = server_connect,
+                                        .disconnect = server_ignore,
+                                        .run = server_run,
+                                        .rows = server_rows,
+                                        .field = server_field,
+                                        .clear = server_clear,
+                                        .rest = server_ignore,
+                                        .close = server_ignore};
+    static const struct disk_shard shard = {.number = 4};
+    server = (struct server){.door = {.ops = &ops}};
+    struct door *door = &server.door;
+    directory = directory_open_door(&door, "host=a", &shard, 3);
+    cr_assert_not_null(directory);
+}
+
+static void fini(void)
+{
+    directory_close(&directory);
+}
+
+TestSuite(postgres_directory, .init = init, .fini = fini);
+
+Test(postgres_directory, says_where_a_job_is)
+{
+    struct directory_place place;
+    server.fields[0] = "7";
+    server.fields[1] = "tcp://b:1";
+    cr_assert_eq(directory_assign(directory, "train", &place), 0);
+    cr_expect_eq(place.shard, 7);
+    cr_expect_str_eq(place.endpoint, "tcp://b:1");
+    server.fields[1] = NULL; /* its broker has not started yet */
+    cr_assert_eq(directory_assign(directory, "train", &place), 0);
+    cr_expect_str_eq(place.endpoint, "");
+    server.fields[0] = NULL; /* it left just now */
+    cr_expect_eq(directory_assign(directory, "train", &place), -EAGAIN);
+    cr_expect_eq(server.connects, 1);
+}
+
+Test(postgres_directory, finds_that_another_broker_has_the_shard)
+{
+    unsigned others = 0;
+    server.fields[0] = "3";
+    server.fields[1] = "2";
+    cr_assert_eq(directory_begin(directory, "tcp://a:1", "x/y/z", &others), 0);
+    cr_expect_eq(others, 2);
+    server.fields[0] = "4";
+    cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &others), -DISK_FENCED);
+}
+
+/* A commit in doubt is made again by another connection. */
+Test(postgres_directory, asks_again_what_is_in_doubt)
+{
+    struct directory_place place;
+    server.fields[0] = "4";
+    server.verdict = DOOR_DOUBT;
+    cr_expect_eq(directory_assign(directory, "train", &place), -EAGAIN);
+    cr_expect_str_eq(directory_why(directory), "as the test wants");
+    server.is_away = true;
+    cr_expect_eq(directory_assign(directory, "train", &place), -EAGAIN);
+    cr_expect_not_null(strstr(directory_why(directory), "nobody is there"));
+    server.is_away = false;
+    server.verdict = DOOR_DONE;
+    cr_expect_eq(directory_assign(directory, "train", &place), 0);
+    cr_expect_eq(server.connects, 3);
+}
+
+Test(postgres_directory, keeps_its_connection_when_it_is_refused)
+{
+    server.verdict = DOOR_REFUSED;
+    cr_expect_eq(directory_leave(directory, "train"), -EAGAIN);
+    server.verdict = DOOR_DONE;
+    cr_expect_eq(directory_leave(directory, "train"), 0);
+    cr_expect_eq(server.connects, 1);
+}
+
+Test(postgres_directory, lists_as_many_as_there_is_room_for)
+{
+    struct directory_place places[1] = {{.shard = 9}};
+    size_t count = 9;
+    server.fields[0] = "5";
+    server.fields[1] = "tcp://e:1";
+    cr_assert_eq(directory_list(directory, places, 1, &count), 0);
+    cr_expect_eq(count, 1);
+    cr_expect_eq(places[0].shard, 5);
+    cr_assert_eq(directory_list(directory, places, 0, &count), 0);
+    cr_expect_eq(count, 0);
+}
+
+Test(postgres_directory, ends_when_it_is_given_up)
+{
+    struct directory_place place;
+    directory_give_up(directory);
+    cr_expect_eq(directory_assign(directory, "train", &place), -ECANCELED);
+    cr_expect_eq(server.connects, 0);
+}
