@@ -12,12 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#define OWN_NAME "errbusd"
+
 /* A line of JSON has room for one text, a few names and the id of an error, each byte as \uXXXX,
  * and for what stands around them. */
 enum {
     TEXT_BYTES = 4096,
     NAME_BYTES = 256,
-    NAMES_MAX = 7,
+    NAMES_MAX = 8,
     ESCAPED = 6,
     LINE_BYTES = ESCAPED * (TEXT_BYTES + NAMES_MAX * NAME_BYTES + LIMIT_ERROR_ID_BYTES) + 256,
     DATE_BYTES = 40
@@ -147,7 +149,8 @@ static void add_event(struct line *line, const struct log_event *event)
     add_known(line, "error", event->error, LIMIT_ERROR_ID_BYTES);
 }
 
-static void write_json(enum log_level level, const struct log_event *event, struct span text)
+static void write_json(enum log_level level, const char *program, const struct log_event *event,
+                       struct span text)
 {
     struct line line = {.count = 0};
     char date[DATE_BYTES];
@@ -157,6 +160,7 @@ static void write_json(enum log_level level, const struct log_event *event, stru
     add(&line, "{");
     add_member(&line, "time", span_text(date), NAME_BYTES);
     add_member(&line, "level", span_text(levels[level].name), NAME_BYTES);
+    add_member(&line, "program", span_text(program), NAME_BYTES);
     if (event != NULL)
         add_event(&line, event);
     add_member(&line, "message", text, TEXT_BYTES);
@@ -176,9 +180,9 @@ static void write_text(enum log_level level, const char *text)
     if (log_style.has_priority)
         fprintf(stderr, "<%d>%s\n", levels[level].priority, tamed);
     else if (level == LOG_ERROR)
-        fprintf(stderr, "errbusd: %s\n", tamed);
+        fprintf(stderr, OWN_NAME ": %s\n", tamed);
     else
-        fprintf(stderr, "%s errbusd %s: %s\n", date, levels[level].name, tamed);
+        fprintf(stderr, "%s " OWN_NAME " %s: %s\n", date, levels[level].name, tamed);
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -191,7 +195,7 @@ void log_line(enum log_level level, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (log_style.is_json)
-        write_json(level, NULL, span_text(text));
+        write_json(level, OWN_NAME, NULL, span_text(text));
     else
         write_text(level, text);
 }
@@ -201,7 +205,22 @@ void log_event(enum log_level level, const struct log_event *event, const char *
     if (level == LOG_DETAIL && !log_style.is_verbose)
         return;
     if (log_style.is_json)
-        write_json(level, event, span_text(line));
+        write_json(level, OWN_NAME, event, span_text(line));
     else
         write_text(level, line);
+}
+
+void log_program(enum log_level level, const char *program, struct span line)
+{
+    char text[TEXT_BYTES];
+    if (log_style.is_json) {
+        write_json(level, program, NULL, line);
+        return;
+    }
+    snprintf(text, sizeof text, "%.*s", (int)line.bytes, (const char *)line.data);
+    tame(text);
+    if (log_style.has_priority)
+        fprintf(stderr, "<%d>%s\n", levels[level].priority, text);
+    else
+        fprintf(stderr, "%s\n", text);
 }

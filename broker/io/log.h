@@ -31,6 +31,9 @@ bool log_is_journal(const char *journal_stream);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A line of another program, which this one started; as text it stays as it is. */
+void log_program(enum log_level level, const char *program, struct span line);
+
 /* What a line is about.  What is empty is not known, or there is none. */
 struct log_event {
     struct span name;

@@ -595,13 +595,14 @@ static long wait_ms(const struct loop *loop)
     return (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
-/* What the loop waits for: signals, news of the journal, monitors, and the two sockets. */
+/* What the loop waits for: signals, news of the journal and of children, monitors, two sockets. */
 enum {
     WATCH_SIGNALS,
     WATCH_KEYS,
     WATCH_JOURNAL,
     WATCH_SHARDS,
-    WATCH_MONITORS,
+    WATCH_WEB,
+    WATCH_MONITORS = WATCH_WEB + WEB_CHILD_STREAMS,
     WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
 };
 
@@ -615,6 +616,7 @@ static void watch(struct loop *loop, bool is_busy)
     items[WATCH_JOURNAL] =
         (struct pollfd){.fd = persistence_fd(&loop->persistence), .events = POLLIN};
     items[WATCH_SHARDS] = (struct pollfd){.fd = sharding_fd(&loop->sharding), .events = POLLIN};
+    web_child_watch(&loop->web, &items[WATCH_WEB]);
     for (int i = 0; i < LANE_COUNT; i++) {
         bool is_read = i != LANE_DATA || reads_data;
         items[WATCH_MONITORS + i] =
@@ -632,6 +634,7 @@ static void watch(struct loop *loop, bool is_busy)
     for (int i = 0; i < LANE_COUNT; i++)
         if (items[WATCH_MONITORS + i].revents != 0)
             drain_monitor(loop, (enum lane)i);
+    web_child_hear(&loop->web, &items[WATCH_WEB]);
     if (items[WATCH_SIGNALS].revents != 0)
         read_signals(loop);
 }

@@ -28,6 +28,7 @@
 enum {
     Z85_BYTES = 41,
     KEY_FD = 3,
+    PIPES = 1 + WEB_CHILD_STREAMS, /* its standard streams */
     EXIT_USAGE = 2,
     ARGUMENTS_MAX = 12,
     CLOSE_LOOKS = 100,
@@ -92,6 +93,8 @@ bool web_child_open(struct web_child *child, const char *address, const char *to
                                 .key_fd = -1,
                                 .input = -1,
                                 .due_ns = INT64_MAX};
+    child_lines_init(&child->said[0], PROGRAM, LOG_INFO);
+    child_lines_init(&child->said[1], PROGRAM, LOG_WARNING);
     if (*address == '\0')
         return true;
     snprintf(endpoint, sizeof endpoint, "tcp://%.200s", address);
@@ -153,8 +156,8 @@ void web_child_begin(struct web_child *child, const char *control, const char *b
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* What it says goes to the log of the broker; what it gets of ours is its input and its key. */
-static int spawn(struct web_child *child, int input, char *const *arguments)
+/* ends: of the pipes that become its standard input, output and error. */
+static int spawn(struct web_child *child, const int ends[PIPES], char *const *arguments)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -164,9 +167,9 @@ static int spawn(struct web_child *child, int input, char *const *arguments)
     sigaddset(&pipes, SIGPIPE);
     if (posix_spawn_file_actions_init(&actions) != 0 || posix_spawnattr_init(&attributes) != 0)
         return ENOMEM;
-    int fault = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (fault == 0)
-        fault = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    int fault = 0;
+    for (int i = 0; i < PIPES && fault == 0; i++)
+        fault = posix_spawn_file_actions_adddup2(&actions, ends[i], i);
     if (fault == 0 && child->key_fd >= 0)
         fault = posix_spawn_file_actions_adddup2(&actions, child->key_fd, KEY_FD);
     if (fault == 0)
@@ -185,7 +188,8 @@ static int spawn(struct web_child *child, int input, char *const *arguments)
 
 static int start(struct web_child *child)
 {
-    int ends[2];
+    int input[2];
+    int ends[PIPES] = {-1, -1, -1};
     const char *arguments[ARGUMENTS_MAX] = {PROGRAM,       "--until-eof", "--server",
                                             child->server, "--listen",    child->address};
     unsigned count = 6;
@@ -197,14 +201,21 @@ static int start(struct web_child *child)
         arguments[count++] = "--key";
         arguments[count++] = KEY_PATH;
     }
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(input, O_CLOEXEC) != 0)
         return errno;
-    int fault = spawn(child, ends[0], (char *const *)(uintptr_t)arguments);
-    close(ends[0]);
+    ends[STDIN_FILENO] = input[0];
+    int fault = 0;
+    for (int i = 0; i < WEB_CHILD_STREAMS && fault == 0; i++)
+        fault = child_lines_open(&child->said[i], &ends[i + 1]);
     if (fault == 0)
-        child->input = ends[1];
+        fault = spawn(child, ends, (char *const *)(uintptr_t)arguments);
+    for (int i = 0; i < PIPES; i++)
+        if (ends[i] >= 0)
+            close(ends[i]);
+    if (fault == 0)
+        child->input = input[1];
     else
-        close(ends[1]);
+        close(input[1]);
     return fault;
 }
 
@@ -218,6 +229,12 @@ static void start_later(struct web_child *child, int64_t now_ns)
     child->pause_ns = 2 * child->pause_ns < most_ns ? 2 * child->pause_ns : most_ns;
 }
 
+static void end_lines(struct web_child *child)
+{
+    for (int i = 0; i < WEB_CHILD_STREAMS; i++)
+        child_lines_close(&child->said[i]);
+}
+
 void web_child_start(struct web_child *child, int64_t now_ns)
 {
     if (now_ns < child->due_ns)
@@ -227,9 +244,23 @@ void web_child_start(struct web_child *child, int64_t now_ns)
     int fault = start(child);
     if (fault != 0) {
         child->pid = 0;
+        end_lines(child);
         start_later(child, now_ns);
         log_line(LOG_WARNING, "web: cannot start %.300s: %s", child->program, strerror(fault));
     }
+}
+
+void web_child_watch(const struct web_child *child, struct pollfd items[WEB_CHILD_STREAMS])
+{
+    for (int i = 0; i < WEB_CHILD_STREAMS; i++)
+        items[i] = (struct pollfd){.fd = child->said[i].fd, .events = POLLIN};
+}
+
+void web_child_hear(struct web_child *child, const struct pollfd items[WEB_CHILD_STREAMS])
+{
+    for (int i = 0; i < WEB_CHILD_STREAMS; i++)
+        if (items[i].revents != 0)
+            child_lines_read(&child->said[i]);
 }
 
 static void close_input(struct web_child *child)
@@ -245,6 +276,7 @@ void web_child_reap(struct web_child *child, int64_t now_ns)
     if (child->pid == 0 || waitpid(child->pid, &status, WNOHANG) != child->pid)
         return;
     child->pid = 0;
+    end_lines(child);
     if (child->input < 0)
         return; /* it was let go */
     close_input(child);
@@ -271,6 +303,8 @@ void web_child_close(struct web_child *child)
     const struct timespec moment = {.tv_nsec = CLOSE_LOOK_MS * NS_PER_MS};
     pid_t pid = child->pid;
     bool is_over = pid == 0;
+    if (child->address == NULL)
+        return; /* it was never opened */
     web_child_end(child);
     for (int i = 0; i < CLOSE_LOOKS && !is_over; i++) {
         is_over = waitpid(pid, NULL, WNOHANG) != 0;
@@ -282,7 +316,8 @@ void web_child_close(struct web_child *child)
         (void)waitpid(pid, NULL, 0);
     }
     child->pid = 0;
-    if (child->key_fd > 0)
+    end_lines(child);
+    if (child->key_fd >= 0)
         close(child->key_fd);
     child->key_fd = -1;
 }

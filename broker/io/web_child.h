@@ -4,21 +4,23 @@
  * So the address space of the broker has no HTTP.  The child is a client as any other: with an
  * access file it has a key of its own, drawn at each start of the broker and handed over in
  * memory, and the rights of WEB_CHILD_RULES.  Its standard input is a pipe from the broker: the
- * child ends when that pipe ends, so also with a broker that was killed.  A child that dies is
- * started again, after a pause that doubles up to PAUSE_MAX_MS.  One that says by its exit status
- * that it was started wrongly is not. */
+ * child ends when that pipe ends, so also with a broker that was killed.  What it writes is in the
+ * log of the broker.  A child that dies is started again, after a pause that doubles up to
+ * PAUSE_MAX_MS.  One that says by its exit status that it was started wrongly is not. */
 #ifndef IO_WEB_CHILD_H
 #define IO_WEB_CHILD_H
 
+#include "broker/io/child_lines.h"
 #include "libbus/base/key_text.h"
 #include "libbus/base/limits.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { WEB_CHILD_COMPLAINT_BYTES = 1024, WEB_CHILD_RULES_BYTES = 256 };
+enum { WEB_CHILD_COMPLAINT_BYTES = 1024, WEB_CHILD_RULES_BYTES = 256, WEB_CHILD_STREAMS = 2 };
 
 /* Its name in the access table, which a line of the access file may give more rights. */
 #define WEB_CHILD_NAME "errbus-web"
@@ -33,6 +35,7 @@ struct web_child {
     int key_fd;                        /* both halves as a file; -1: none */
     pid_t pid;                         /* 0: it does not run */
     int input;                         /* our end of its standard input; -1: none */
+    struct child_lines said[WEB_CHILD_STREAMS]; /* its standard output, and standard error */
     int64_t started_ns;
     int64_t due_ns; /* when it is started next; INT64_MAX: never */
     int64_t pause_ns;
@@ -46,6 +49,9 @@ void web_child_begin(struct web_child *child, const char *control, const char *b
                      int64_t now_ns);
 /* Starts it if it is time. */
 void web_child_start(struct web_child *child, int64_t now_ns);
+/* What to poll for; then, by what was found, writes what it said to the log. */
+void web_child_watch(const struct web_child *child, struct pollfd items[WEB_CHILD_STREAMS]);
+void web_child_hear(struct web_child *child, const struct pollfd items[WEB_CHILD_STREAMS]);
 /* After SIGCHLD: notes that it has ended, if it has. */
 void web_child_reap(struct web_child *child, int64_t now_ns);
 /* Lets it end, and starts it no more. */

@@ -6,6 +6,7 @@
 #include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,48 @@ Test(web_child, needs_a_token_where_others_reach_it)
     cr_expect_eq(fetch_with(port, "GET", "/metrics",
                             "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n"),
                  200);
+}
+
+/* Reads the log until this program says these words at this level.  Each line must be an object;
+ * one that says so brings the port. */
+static void await_object(const char *program, const char *level, const char *words)
+{
+    bool is_found = false;
+    while (!is_found) {
+        const char *line = NULL;
+        json_error_t fault;
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "%s does not say '%s': %s",
+                  program, words, process_complained(&stage.process));
+        json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &fault);
+        cr_assert_not_null(object, "%s: %s", fault.text, line);
+        const char *said = json_string_value(json_object_get(object, "message"));
+        const char *by = json_string_value(json_object_get(object, "program"));
+        cr_assert(said != NULL && by != NULL, "%s", line);
+        if (strcmp(by, program) == 0 && strstr(said, words) != NULL) {
+            is_found = true;
+            cr_expect_str_eq(json_string_value(json_object_get(object, "level")), level);
+            (void)sscanf(said, "errbus web: ready: http://127.0.0.1:%u", &port);
+        }
+        json_decref(object);
+    }
+}
+
+Test(web_child, has_the_form_of_its_brokers_log)
+{
+    port = 0;
+    stage_open_with((const char *const[]){"--web", "127.0.0.1:0", "--log", "json", NULL});
+    await_object("errbus-web", "info", "errbus web: ready: ");
+    cr_expect_eq(fetch(port, "/healthz"), 200);
+    cr_assert_eq(kill(child_of_broker(), SIGKILL), 0);
+    await_object("errbusd", "warning", "web: errbus-web ended with signal 9");
+    await_object("errbus-web", "info", "errbus web: ready: "); /* the next one, too */
+}
+
+Test(web_child, says_in_that_form_what_is_wrong)
+{
+    stage_open_with((const char *const[]){"--web", "127.0.0.1:x", "--log", "json", NULL});
+    await_object("errbus-web", "warning", "errbus web: --listen '127.0.0.1:x': ");
+    await_object("errbusd", "warning", "web: errbus-web was started wrongly");
 }
 
 /* ---- with an access file --------------------------------------------------------------------- */

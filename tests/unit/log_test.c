@@ -82,23 +82,30 @@ Test(log, begins_with_a_priority_where_one_is_wanted)
     cr_expect_str_eq(take(), "<6>c\n");
     choose(true, true);
     log_line(LOG_WARNING, "d");
-    cr_expect_str_eq(take(), "<4>{\"time\":\"TIME\",\"level\":\"warning\",\"message\":\"d\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "<4>{\"time\":\"TIME\",\"level\":\"warning\",\"program\":\"errbusd\",\"message\":\"d\"}\n");
 }
 
 Test(log, writes_an_object_a_line)
 {
     choose(true, false);
     log_line(LOG_ERROR, "a");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"error\",\"message\":\"a\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "{\"time\":\"TIME\",\"level\":\"error\",\"program\":\"errbusd\",\"message\":\"a\"}\n");
     log_line(LOG_INFO, "%s", "");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"info\",\"message\":\"\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "{\"time\":\"TIME\",\"level\":\"info\",\"program\":\"errbusd\",\"message\":\"\"}\n");
 }
 
 static void expect_escaped(const char *text, const char *expected)
 {
     char line[512];
     log_line(LOG_INFO, "%s", text);
-    snprintf(line, sizeof line, "{\"time\":\"TIME\",\"level\":\"info\",\"message\":\"%s\"}\n",
+    snprintf(line, sizeof line,
+             "{\"time\":\"TIME\",\"level\":\"info\",\"program\":\"errbusd\",\"message\":\"%s\"}\n",
              expected);
     cr_expect_str_eq(take(), line);
 }
@@ -149,13 +156,17 @@ Test(log, gives_the_members_of_an_event)
     cr_expect_str_eq(take(), "");
     choose(true, false);
     log_event(LOG_WARNING, &event, "party.lost job/alice/3");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"event\":\"party.lost\","
-                             "\"job\":\"job\\\"1\",\"party\":\"alice\",\"incarnation\":3,"
-                             "\"message\":\"party.lost job/alice/3\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "{\"time\":\"TIME\",\"level\":\"warning\",\"program\":\"errbusd\",\"event\":\"party.lost\","
+        "\"job\":\"job\\\"1\",\"party\":\"alice\",\"incarnation\":3,"
+        "\"message\":\"party.lost job/alice/3\"}\n");
     event.party = SPAN_NONE;
     log_event(LOG_INFO, &event, "its connection\nclosed");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"info\",\"event\":\"party.lost\","
-                             "\"job\":\"job\\\"1\",\"message\":\"its connection\\u000aclosed\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "{\"time\":\"TIME\",\"level\":\"info\",\"program\":\"errbusd\",\"event\":\"party.lost\","
+        "\"job\":\"job\\\"1\",\"message\":\"its connection\\u000aclosed\"}\n");
 }
 
 /* Foreign names are escaped, as all text is; what is not known is not there. */
@@ -170,13 +181,16 @@ Test(log, says_whose_connection_and_which_error_it_is)
                               .error = span_text("train/alice/1/2")};
     choose(true, false);
     log_event(LOG_WARNING, &event, "x");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"event\":\"party.failed\","
+    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"program\":\"errbusd\","
+                             "\"event\":\"party.failed\","
                              "\"job\":\"train\",\"party\":\"alice\",\"incarnation\":1,"
                              "\"principal\":\"ac\\\"me\",\"peer\":\"127.0.0.1\","
                              "\"error\":\"train/alice/1/2\",\"message\":\"x\"}\n");
     log_event(LOG_WARNING, &(struct log_event){.peer = span_text("uid 7")}, "y");
-    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"peer\":\"uid 7\","
-                             "\"message\":\"y\"}\n");
+    cr_expect_str_eq(
+        take(),
+        "{\"time\":\"TIME\",\"level\":\"warning\",\"program\":\"errbusd\",\"peer\":\"uid 7\","
+        "\"message\":\"y\"}\n");
 }
 
 /* Each member as long as it can be, and each byte of it escaped. */
@@ -221,4 +235,24 @@ Test(log, knows_the_stream_of_the_journal)
     cr_expect_not(log_is_journal(NULL));
     cr_expect_not(log_is_journal(""));
     cr_expect_not(log_is_journal("1"));
+}
+
+static void log_from_other(enum log_level level, const char *line)
+{
+    log_program(level, "errbus-web", span_text(line));
+}
+
+/* As text it is as the program wrote it; in JSON it is one object as all others. */
+Test(log, names_the_other_program_that_says_a_line)
+{
+    choose(false, false);
+    log_from_other(LOG_INFO, "errbus web: \x1b[2J");
+    cr_expect_str_eq(take(), "errbus web: ?[2J\n");
+    choose(false, true);
+    log_from_other(LOG_WARNING, "a");
+    cr_expect_str_eq(take(), "<4>a\n");
+    choose(true, false);
+    log_from_other(LOG_WARNING, "a \"b\"\xff");
+    cr_expect_str_eq(take(), "{\"time\":\"TIME\",\"level\":\"warning\",\"program\":\"errbus-web\","
+                             "\"message\":\"a \\\"b\\\"\\ufffd\"}\n");
 }
