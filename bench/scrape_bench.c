@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* scrape_bench.c -- what a scrape costs the others: the round trip of a value and its answer, with
- * so many parties and topics, while somebody asks for all metrics every second, and while nobody
- * does.
+/* scrape_bench.c -- what operators cost the others: the round trip of a value and its answer, with
+ * so many parties and topics, while nobody looks; while somebody asks for all metrics every second;
+ * and while errbus web does, for Prometheus and for a page that is open.
  *
- * Both are measured in turn, over the same broker, several times: on a machine that others use,
- * only neighbours can be compared.  One party publishes the moment; another publishes it back. */
+ * All are measured in turn, over the same broker, several times: on a machine that others use, only
+ * neighbours can be compared.  One party publishes the moment; another publishes it back.  The page
+ * is played: a stream of events, and each second the questions of page/feed.js.  What a browser
+ * does with the answers is not measured. */
 #include "bench/harness.h"
 
+#include <arpa/inet.h>
 #include <bus/metrics.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define COUNT 8000 /* round trips of one measurement: eight seconds */
 #define EVERY_NS INT64_C(1000000)
@@ -23,6 +30,10 @@ enum {
     CROWD_TOPICS = 100,  /* of each party */
     QUICK_PARTIES = 4,
     NAME_BYTES = 32,
+    REQUEST_BYTES = 256,
+    PATH_BYTES = 512,
+    PIECE_BYTES = 64 * 1024,
+    FIRST_EVENTS = 4, /* a page that has so many is live */
 };
 
 /* ---- roles ----------------------------------------------------------------------------------- */
@@ -115,10 +126,108 @@ static int scrape(char **words)
     return 0;
 }
 
+/* ---- a page that is open --------------------------------------------------------------------- */
+
+/* A request under way; its answer ends with the connection. */
+static int request(unsigned port, const char *path)
+{
+    char text[REQUEST_BYTES];
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int bytes = snprintf(text, sizeof text,
+                         "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        send(fd, text, (size_t)bytes, MSG_NOSIGNAL) != bytes) {
+        bench_die("errbus web does not take %s: %s", path, strerror(errno));
+    }
+    return fd;
+}
+
+static void ask_page(unsigned port, const char *path)
+{
+    static char answer[PIECE_BYTES];
+    static const char good[] = "HTTP/1.1 200 ";
+    int fd = request(port, path);
+    ssize_t bytes = recv(fd, answer, sizeof answer - 1, 0);
+    answer[bytes > 0 ? bytes : 0] = '\0';
+    if (strncmp(answer, good, sizeof good - 1) != 0) {
+        bench_die("errbus web answers %s with: %.100s", path, answer);
+    }
+    while (recv(fd, answer, sizeof answer, 0) > 0) {
+        continue;
+    }
+    close(fd);
+}
+
+/* Waits until the stream has given so many events. */
+static void await_events(int fd, unsigned wanted)
+{
+    static char piece[PIECE_BYTES];
+    static const char word[] = "\ndata: ";
+    unsigned seen = 0;
+    size_t kept = 0;
+    while (seen < wanted) {
+        ssize_t bytes = recv(fd, piece + kept, sizeof piece - kept - 1, 0);
+        if (bytes <= 0) {
+            bench_die("the stream of events ends after %u", seen);
+        }
+        kept += (size_t)bytes;
+        piece[kept] = '\0';
+        const char *rest = piece;
+        for (const char *at = piece; (at = strstr(at, word)) != NULL; rest = at) {
+            at += sizeof word - 1;
+            seen += 1;
+        }
+        size_t left = kept - (size_t)(rest - piece);
+        kept = left < sizeof word ? left : sizeof word - 1; /* it may have a part of the word */
+        memmove(piece, rest + left - kept, kept);
+    }
+}
+
+/* What has come meanwhile. */
+static void drain(int fd)
+{
+    static char piece[PIECE_BYTES];
+    while (recv(fd, piece, sizeof piece, MSG_DONTWAIT) > 0) {
+        continue;
+    }
+}
+
+/* page ENDPOINT: errbus web, a scrape of it and an open page every second until it is killed */
+static int page(char **words)
+{
+    static const char *const paths[] = {"/metrics", "/api/status", "/api/status?job=default",
+                                        "/api/why?job=default", "/api/verdict?job=default"};
+    const char *const argv[] = {"errbus", "web", "-s", words[0], "-l", "127.0.0.1:0", NULL};
+    struct process web;
+    const char *line = NULL;
+    unsigned port = 0;
+    if (!process_start(&web, argv, NULL) || !process_line(&web, WAIT_MS, &line) ||
+        sscanf(line, "errbus web: ready: http://127.0.0.1:%u", &port) != 1) {
+        bench_die("errbus web does not start: %s", process_complained(&web));
+    }
+    int stream = request(port, "/api/stream?job=default");
+    await_events(stream, FIRST_EVENTS);
+    role_ready();
+    for (int64_t at_ns = test_now_ns();; at_ns += SCRAPE_NS) {
+        for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+            ask_page(port, paths[i]);
+        }
+        drain(stream);
+        bench_sleep_until(at_ns + SCRAPE_NS);
+    }
+    return 0;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-enum way { QUIET, SCRAPED, WAYS };
-static const char *const ways[WAYS] = {"nobody scrapes", "scraped every second"};
+enum way { QUIET, SCRAPED, PAGED, WAYS };
+static const char *const ways[WAYS] = {"nobody scrapes", "scraped every second",
+                                       "with a page open"};
+/* Who looks meanwhile. */
+static const char *const watchers[WAYS] = {NULL, "scrape", "page"};
 
 struct answer {
     double p50[BENCH_RUNS_MAX];
@@ -129,11 +238,11 @@ struct answer {
 static void measure(struct process *asking, const char *endpoint, enum way way,
                     struct answer *answer, size_t run)
 {
-    struct process scraping = {.pid = 0};
+    struct process watching = {.pid = 0};
     struct samples samples = {.count = 0};
-    const char *const words[] = {"scrape_bench", "scrape", endpoint, NULL};
-    if (way == SCRAPED) {
-        role_start(&scraping, words);
+    const char *const words[] = {"scrape_bench", watchers[way], endpoint, NULL};
+    if (watchers[way] != NULL) {
+        role_start(&watching, words);
     }
     role_go(asking);
     samples_read(&samples, asking, (size_t)role_done(asking));
@@ -141,12 +250,26 @@ static void measure(struct process *asking, const char *endpoint, enum way way,
     answer->p99[run] = samples_percentile(&samples, 99);
     samples_add_all(&answer->together, &samples);
     samples_fini(&samples);
-    role_fini(&scraping);
+    role_fini(&watching);
 }
 
-static void report(const struct bench *bench, struct answer answers[WAYS], uint64_t n)
+/* The page is left out where errbus web is not built. */
+static enum way count_ways(void)
 {
-    for (enum way way = QUIET; way < WAYS; way++) {
+    char path[PATH_BYTES];
+    char program[sizeof path + sizeof "-web"];
+    snprintf(program, sizeof program, "%s-web", process_path("errbus", path, sizeof path));
+    if (access(program, X_OK) == 0) {
+        return WAYS;
+    }
+    fprintf(stderr, "scrape: no errbus web here (package libmicrohttpd-dev): no page is open\n");
+    return PAGED;
+}
+
+static void report(const struct bench *bench, struct answer answers[WAYS], enum way count,
+                   uint64_t n)
+{
+    for (enum way way = QUIET; way < count; way++) {
         const double *const values[] = {answers[way].p50, answers[way].p99};
         const double *const quiet[] = {answers[QUIET].p50, answers[QUIET].p99};
         static const char *const names[] = {"round trip, p50", "round trip, p99"};
@@ -157,7 +280,7 @@ static void report(const struct bench *bench, struct answer answers[WAYS], uint6
                                     .values = values[i],
                                     .runs = bench->runs,
                                     .n = n};
-            if (way == SCRAPED) {
+            if (way != QUIET) {
                 row.ratio =
                     bench_median(values[i], bench->runs) / bench_median(quiet[i], bench->runs);
             }
@@ -197,6 +320,7 @@ static void run_all(const struct bench *bench)
     struct broker broker;
     char count[NAME_BYTES];
     uint64_t n = bench_count(bench, COUNT);
+    enum way way_count = count_ways();
     snprintf(count, sizeof count, "%llu", (unsigned long long)n);
     bench_broker(&broker);
     open_crowds(bench, broker.control, crowds);
@@ -205,12 +329,12 @@ static void run_all(const struct bench *bench)
     role_start(&echoing, echo_words);
     role_start(&asking, ask_words);
     for (size_t run = 0; run < bench->runs; run++) {
-        for (int i = 0; i < WAYS; i++) { /* each is the first one every other time */
-            enum way way = (enum way)((run + (size_t)i) % WAYS);
+        for (unsigned i = 0; i < way_count; i++) { /* each is the first one in turn */
+            enum way way = (enum way)((run + i) % way_count);
             measure(&asking, broker.control, way, &answers[way], run);
         }
     }
-    report(bench, answers, n);
+    report(bench, answers, way_count, n);
     role_fini(&asking);
     role_fini(&echoing);
     for (int i = 0; i < CROWDS; i++) {
@@ -224,7 +348,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(char **words);
-    } roles[] = {{"crowd", crowd}, {"echo", echo}, {"ask", ask_round_trips}, {"scrape", scrape}};
+    } roles[] = {{"crowd", crowd},
+                 {"echo", echo},
+                 {"ask", ask_round_trips},
+                 {"scrape", scrape},
+                 {"page", page}};
     struct bench bench;
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {
