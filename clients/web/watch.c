@@ -17,6 +17,9 @@ void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64
     bus_tap_options_init(&options);
     options.job = watch->job;
     options.from_id = watch->next_id > 0 ? watch->next_id : 1;
+    if (watch->lost_ms > 0) {
+        options.broker_lost_ms = watch->lost_ms;
+    }
     watch->retry_ms = now_ms + timeout_ms + WATCH_RETRY_MS;
     /* A broker that is away is tried again. */
     enum bus_err err = bus_tap_open(endpoint, &options, timeout_ms, &watch->tap, NULL);

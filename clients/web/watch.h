@@ -21,6 +21,7 @@ struct watch {
     char job[BUS_NAME_BYTES_MAX + 1];
     struct bus_tap *tap; /* NULL: none, or none at the moment */
     int64_t retry_ms;    /* when to open one */
+    int64_t lost_ms;     /* without a broker for so long a tap is lost; 0: as taps usually are */
     uint64_t next_id;    /* behind the last event, or behind the last gap; 0: none so far */
     uint64_t instance;   /* of the broker whose events they are; 0: none so far */
 };
