@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* failpoint.h -- places where a test ends the broker, and sizes that a test makes small.
+/* failpoint.h -- places where a test ends or slows the broker, and sizes that a test makes small.
  *
  * In errbusd they do nothing (failpoint.c); the broker for tests has others (tests/lib/failpoint/).
  * Between any two of these places something changes that a restart must find again:
  *
+ *   record                      at a start, a record of the journal was read, or is replayed
  *   decided                     a step is decided; none of it is sent or written
  *   append, appended            in the journal's thread, around the write
  *   sync, synced                ... around the fdatasync

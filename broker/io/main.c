@@ -284,6 +284,7 @@ static bool wait_for_shard(void *arg)
 
 static void tell_of_reading(void *arg)
 {
+    failpoint_reach("record");
     service_manager_extend(arg, clock_monotonic_ns(), "reading the journal", -1);
 }
 

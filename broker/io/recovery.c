@@ -11,6 +11,7 @@
 #include "broker/io/recovery.h"
 
 #include "broker/io/clock.h"
+#include "broker/io/failpoint.h"
 #include "broker/io/journal_codec.h"
 #include "libbus/base/map.h"
 #include "libbus/base/must.h"
@@ -150,6 +151,7 @@ static bool read_all(struct replay *replay, char *complaint)
         uint64_t here = found.at;
         uint64_t next = found.next;
         bool is_end = found.is_end;
+        failpoint_reach("record");
         service_manager_extend(replay->manager, clock_monotonic_ns(), "replaying the journal",
                                percent_at(replay->journal, next));
         replay->is_in_checkpoint |= here == journal_start(replay->journal) && found.is_begin;

@@ -6,6 +6,8 @@
 
 #include <bus/bus.h>
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 512, ARGUMENTS_MAX = 24, RECORDS = 40, SIGNS = 3 };
+enum { MESSAGE_BYTES = 512, RECORDS = 40, LARGE_RECORDS = 1024, UNIT_TIMEOUT_MS = 4000, SIGNS = 3 };
 /* Of signs of life that would come every 20 ms. */
 enum { SILENCE_MS = 500 };
 
@@ -182,6 +185,92 @@ Test(service, asks_for_more_time_while_it_replays)
     cr_expect_geq(read, RECORDS);
     cr_expect_geq(replayed, RECORDS);
     cr_expect_eq(percent, 100);
+    stop();
+}
+
+/* The end of the time that the manager gives, with what the last message asks for. */
+static void extend(int64_t *until_ms)
+{
+    int64_t us = 0;
+    const char *asked = strstr(message, "EXTEND_TIMEOUT_USEC=");
+    if (asked == NULL)
+        return;
+    cr_assert_eq(sscanf(asked, "EXTEND_TIMEOUT_USEC=%" SCNd64, &us), 1, "%s", message);
+    int64_t extended_ms = test_now_ms() + us / 1000;
+    if (extended_ms > *until_ms)
+        *until_ms = extended_ms;
+}
+
+static uint64_t folder_bytes(const char *path)
+{
+    uint64_t bytes = 0;
+    DIR *folder = opendir(path);
+    cr_assert_not_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        struct stat status;
+        if (fstatat(dirfd(folder), entry->d_name, &status, 0) == 0 && S_ISREG(status.st_mode))
+            bytes += (uint64_t)status.st_size;
+    }
+    closedir(folder);
+    return bytes;
+}
+
+/* Values that the topic keeps, each in a record of its own. */
+static void write_large_journal(size_t value_bytes)
+{
+    char *value = malloc(value_bytes);
+    cr_assert_not_null(value);
+    memset(value, 'x', value_bytes);
+    revival_start("process", (const char *const[]){"--topic-keep", "4G", NULL});
+    struct bus *alice = revival_open_patient("alice");
+    for (int i = 0; i < LARGE_RECORDS; i++) {
+        expect_code(bus_publish(alice, "a", value, value_bytes), BUS_OK);
+        must_flush(alice);
+    }
+    must_close(&alice);
+    revival_kill();
+    free(value);
+    cr_assert_gt(folder_bytes(revival.journal), LARGE_RECORDS * (uint64_t)value_bytes);
+}
+
+/* A manager that kills what is not ready in time, unless it is asked for more.  The time stands for
+ * the 90 s of a unit.  A disk on which each record takes 4 ms makes the replay longer than that,
+ * and longer than the time between two messages.  TEST_LARGE=1: the journal has 1 GiB. */
+Test(service, lives_through_a_replay_longer_than_its_timeout)
+{
+    const char *large = getenv("TEST_LARGE");
+    bool is_large = large != NULL && large[0] == '1';
+    int asked = 0;
+    write_large_journal((is_large ? 1024 : 64) * 1024);
+    int64_t began_ms = test_now_ms();
+    int64_t until_ms = began_ms + UNIT_TIMEOUT_MS;
+    const char *const argv[] = {
+        "errbusd_failpoints", "--control",     revival.control, "--data", revival.data,
+        "--journal",          revival.journal, "--topic-keep",  "4G",     NULL};
+    cr_assert(process_start(&stage.process, argv,
+                            (const char *const[]){notify_socket, "ERRBUS_SLOW=record:4", NULL}));
+    for (;;) {
+        int64_t left_ms = until_ms - test_now_ms();
+        cr_assert(hear(left_ms > 0 ? left_ms : 0), "the manager kills it after %lld ms: %s",
+                  (long long)(test_now_ms() - began_ms), process_complained(&stage.process));
+        if (strncmp(message, "READY=1\n", 8) == 0)
+            break;
+        extend(&until_ms);
+        asked += 1;
+    }
+    cr_expect_gt(test_now_ms() - began_ms, UNIT_TIMEOUT_MS, "this replay shows nothing");
+    cr_expect_geq(asked, 2, "it asks again while it replays");
+    snprintf(stage.control, sizeof stage.control, "%s", revival.control);
+    struct bus *bob = revival_open_patient("bob");
+    struct bus_sub *sub = must_subscribe(bob, "alice/a");
+    for (int i = 0; i < 2; i++) {
+        struct bus_msg *msg = NULL;
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        cr_expect_eq(bus_msg_seq(msg), (uint64_t)i, "it has the values");
+        bus_msg_free(&msg);
+    }
+    bus_sub_close(&sub);
+    must_close(&bob);
     stop();
 }
 

@@ -320,6 +320,38 @@ Test(web, waits_for_a_broker_that_starts)
     folder_fini(&folder);
 }
 
+/* It listens, and still reads its journal. */
+Test(web, is_not_ready_while_the_broker_replays)
+{
+    char control[FOLDER_PATH_BYTES_MAX + 16], data[FOLDER_PATH_BYTES_MAX + 16];
+    char journal[FOLDER_PATH_BYTES_MAX + 16];
+    const char *line = NULL;
+    cr_assert(folder_make(&folder));
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    const char *const argv[] = {"errbusd_failpoints", "--control", control, "--data", data,
+                                "--journal",          journal,     NULL};
+    stage_close();
+    stage_open_with(argv + 1);
+    struct bus *alice = must_open("alice");
+    must_publish(alice, "a", "x");
+    must_close(&alice);
+    process_signal(&stage.process, SIGKILL);
+    stage_close();
+    cr_assert(
+        process_start(&stage.process, argv, (const char *const[]){"ERRBUS_HOLD=record:2", NULL}));
+    cr_assert(process_complaint(&stage.process, SOON_MS, &line));
+    cr_assert_str_eq(line, "held");
+    port = fetch_start_web(&web, control, NULL, NULL);
+    await_readiness(503, "not ready: the broker does not answer: ");
+    process_signal(&stage.process, SIGKILL);
+    stage_close();
+    stage_open_with(argv + 1);
+    await_readiness(200, "ready\n");
+    folder_fini(&folder);
+}
+
 /* A party that does not leave keeps the broker a while after its SIGTERM. */
 Test(web, is_not_ready_while_the_broker_stops)
 {
