@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* prometheus_test.c -- a real Prometheus reads a broker by errbus web, and fires the alert of
- * clients/web/alerts.yml when a party is killed. */
+ * clients/web/alerts.yml when a party is killed.
+ *
+ *   TEST_LONG=1   it reads for a minute before that */
 #include "tests/lib/expect.h"
 #include "tests/lib/fetch.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PROMETHEUS "/usr/bin/prometheus"
 
-enum { PATH_BYTES = 2 * FOLDER_PATH_BYTES_MAX, LOOK_MS = 100 };
+enum { PATH_BYTES = 2 * FOLDER_PATH_BYTES_MAX, LOOK_MS = 100, READS = 3, READS_LONG = 55 };
 
 static struct process web, prometheus, party;
 static struct folder folder;
@@ -78,6 +81,20 @@ static void await_answer(const char *path, const char *first, const char *second
     }
 }
 
+/* Reads the broker so many times, within a minute; nearly all reads succeed. */
+static void read_for_a_while(void)
+{
+    char path[PATH_BYTES];
+    const char *is_long = getenv("TEST_LONG");
+    int reads = is_long != NULL && is_long[0] == '1' ? READS_LONG : READS;
+    snprintf(path, sizeof path, "/api/v1/query?query=sum_over_time(errbus_up%%5B1m%%5D)%%3E%%3D%d",
+             reads);
+    await_answer(path, "\"metric\"", "\"job\":\"errbus\"");
+    cr_expect_eq(fetch(prometheus_port, "/api/v1/query?query=avg_over_time(up%5B1m%5D)%3E0.9"),
+                 200);
+    fetch_expect_in_body("\"job\":\"errbus\"");
+}
+
 Test(prometheus, fires_the_alert_of_a_killed_party)
 {
     const char *const argv[] = {"errbus", "sub", "-s",    stage.control, "-j",
@@ -90,6 +107,7 @@ Test(prometheus, fires_the_alert_of_a_killed_party)
     cr_assert(process_start(&party, argv, NULL));
     await_answer("/api/v1/query?query=errbus_parties%7Bstate%3D%22running%22%7D%3D%3D1",
                  "\"job\":\"train\"", "\"state\":\"running\"");
+    read_for_a_while();
     cr_expect_eq(fetch(prometheus_port, "/api/v1/alerts"), 200);
     cr_expect_null(strstr(fetch_body(), "firing"), "%s", fetch_body());
     process_signal(&party, SIGKILL);
