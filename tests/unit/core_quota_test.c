@@ -489,63 +489,163 @@ Test(core_quota, counts_bytes_of_attachments_by_the_party_of_the_error)
 
 /* ---- the rate -------------------------------------------------------------------------------- */
 
-enum { RATE = 1000000, PAGE = 4000 };
+/* What alice's writers do for ten seconds, and what the rate makes of it. */
+enum { RATE_MS = 10000, WRITERS_MAX = 8, LINE = 0, ALL = UINT32_MAX };
+struct writing {
+    uint64_t rate;        /* bytes a second, in the access file */
+    uint32_t value_bytes; /* with its header */
+    uint32_t writers;     /* topics, one after the other on each connection */
+    uint32_t connections; /* each in a job of its own */
+    uint32_t offered;     /* values a second of all writers, ALL: as many as they may */
+    uint32_t burst_ms;    /* they come together each so often, LINE: one after the other */
+};
 
-/* What alice has written in so many milliseconds, if each of her writers writes values of so many
- * bytes whenever it has credit, and looks again each millisecond. */
-static uint64_t written_in(const uint32_t *topics, unsigned count, int64_t ms, uint32_t value_bytes)
+static uint32_t writer_topics[WRITERS_MAX];
+static conn_id writer_conns[WRITERS_MAX];
+
+static void join_writers(const struct writing *writing)
 {
-    static uint64_t seqs[8];
-    uint64_t bytes = 0;
-    memset(seqs, 0, sizeof seqs);
-    for (int64_t passed = 0; passed < ms; passed++) {
-        for (unsigned i = 0; i < count; i++) {
-            const struct topic *topic = pool_find(&core->topics, topics[i]);
-            while (topic->credit_used < topic->credit_limit) {
-                batch(ALICE, 5,
-                      (struct event_range){.kind = FRAME_VALUE,
-                                           .topic = topics[i],
-                                           .seq = seqs[i]++,
-                                           .value_bytes = value_bytes});
-                bytes += frame_total(value_bytes);
-            }
+    static const char *const jobs[] = {"job", "job-2", "job-3", "job-4"};
+    static const char *const names[] = {"alice/a", "alice/b", "alice/c", "alice/d",
+                                        "alice/e", "alice/f", "alice/g", "alice/h"};
+    char line[64];
+    snprintf(line, sizeof line, "limit alice rate %llu\n", (unsigned long long)writing->rate);
+    limited(line);
+    for (uint32_t i = 0; i < writing->connections; i++) {
+        job_name = jobs[i];
+        join(ALICE + 20 * i);
+    }
+    for (uint32_t i = 0; i < writing->writers; i++) {
+        writer_conns[i] = ALICE + 20 * (i % writing->connections);
+        writer_topics[i] = open_topic(writer_conns[i], names[i]);
+    }
+}
+
+/* How many values all writers together have had to write by then. */
+static uint64_t offered_by(const struct writing *writing, int64_t ms)
+{
+    if (writing->offered == ALL)
+        return UINT64_MAX;
+    int64_t until_ms =
+        writing->burst_ms != LINE ? (ms / writing->burst_ms + 1) * writing->burst_ms : ms + 1;
+    return writing->offered * (uint64_t)until_ms / 1000;
+}
+
+static bool write_one(const struct writing *writing, uint32_t writer, uint64_t seq)
+{
+    const struct topic *topic = pool_find(&core->topics, writer_topics[writer]);
+    if (topic->credit_used >= topic->credit_limit)
+        return false;
+    batch(writer_conns[writer], 5,
+          (struct event_range){.kind = FRAME_VALUE,
+                               .topic = writer_topics[writer],
+                               .seq = seq,
+                               .value_bytes = writing->value_bytes - (uint32_t)frame_total(0)});
+    return true;
+}
+
+/* Each writer writes whenever it has something and has credit, and looks each millisecond. */
+static uint64_t write_all(const struct writing *writing)
+{
+    uint64_t seqs[WRITERS_MAX] = {0};
+    uint64_t written = 0;
+    for (int64_t ms = 0; ms < RATE_MS; ms++) {
+        uint64_t offered = offered_by(writing, ms);
+        for (uint32_t idle = 0, i = 0; idle < writing->writers && written < offered; i++) {
+            uint32_t writer = i % writing->writers;
+            bool is_written = write_one(writing, writer, seqs[writer]);
+            seqs[writer] += is_written;
+            written += is_written;
+            idle = is_written ? 0 : idle + 1;
         }
-        if (passed % 500 == 0)
-            beat(ALICE);
+        for (uint32_t i = 0; ms % 500 == 0 && i < writing->connections; i++)
+            beat(ALICE + 20 * i);
         pass_ms(1);
         forget();
     }
-    return bytes;
+    return written * writing->value_bytes;
 }
 
-static void expect_rate(unsigned writers, uint32_t value_bytes, int64_t ms)
+/* It is at most a tenth beyond the rate, and at most a tenth below what was offered of it. */
+static void expect_rate(const struct writing *writing)
 {
-    static const char *const names[] = {"alice/a", "alice/b", "alice/c", "alice/d"};
-    uint32_t topics[4];
     is_alone = true;
-    limited("limit alice rate 1000000\n");
-    join(ALICE);
-    for (unsigned i = 0; i < writers; i++)
-        topics[i] = open_topic(ALICE, names[i]);
-    uint64_t bytes = written_in(topics, writers, ms, value_bytes);
-    uint64_t allowed = (uint64_t)(RATE * ms / 1000);
-    cr_assert_leq(bytes, allowed + allowed / 10, "%llu", (unsigned long long)bytes);
-    cr_assert_geq(bytes, allowed - allowed / 10, "%llu", (unsigned long long)bytes);
+    join_writers(writing);
+    uint64_t allowed = writing->rate * RATE_MS / 1000;
+    uint64_t offered = writing->offered != ALL
+                           ? (uint64_t)writing->offered * writing->value_bytes * RATE_MS / 1000
+                           : UINT64_MAX;
+    uint64_t wanted = offered < allowed ? offered : allowed;
+    uint64_t bytes = write_all(writing);
+    cr_assert_leq(bytes, allowed + allowed / 10,
+                  "%llu bytes, at a rate of %llu: values of %u, %u writers on %u connections, "
+                  "%u offered, burst %u",
+                  (unsigned long long)bytes, (unsigned long long)writing->rate,
+                  writing->value_bytes, writing->writers, writing->connections, writing->offered,
+                  writing->burst_ms);
+    cr_assert_geq(bytes, wanted - wanted / 10,
+                  "%llu bytes, at a rate of %llu: values of %u, %u writers on %u connections, "
+                  "%u offered, burst %u",
+                  (unsigned long long)bytes, (unsigned long long)writing->rate,
+                  writing->value_bytes, writing->writers, writing->connections, writing->offered,
+                  writing->burst_ms);
 }
 
-Test(core_quota, lets_one_writer_write_at_its_rate)
+static void forget_table(void)
 {
-    expect_rate(1, PAGE, 10000);
+    options.access = NULL;
+    restart();
+    access_free(&table);
 }
 
-Test(core_quota, lets_four_writers_share_the_rate)
+static void expect_rates(const struct writing *all, size_t count)
 {
-    expect_rate(4, PAGE, 10000);
+    for (size_t i = 0; i < count; i++) {
+        expect_rate(&all[i]);
+        forget_table();
+    }
 }
 
+/* From little to much, and by one more and one less; a value is at most a fiftieth of it all. */
+Test(core_quota, keeps_any_rate_within_a_tenth_over_ten_seconds)
+{
+    static const struct writing all[] = {
+        {1000, 100, 1, 1, ALL, LINE},         {9999, 500, 3, 1, ALL, LINE},
+        {999999, 4000, 1, 1, ALL, LINE},      {1000000, 4000, 1, 1, ALL, LINE},
+        {1000001, 4000, 1, 1, ALL, LINE},     {1000000, 100, 4, 1, ALL, LINE},
+        {1000000, 200000, 1, 1, ALL, LINE},   {50000000, 65536, 2, 1, ALL, LINE},
+        {400000000, 1000000, 4, 1, ALL, LINE}};
+    expect_rates(all, sizeof all / sizeof all[0]);
+}
+
+/* A hundred values a second may be written: just less, as many and just more, twice as many; one
+ * after the other, and all of half a second at once. */
+Test(core_quota, lets_pass_what_is_within_the_rate_and_holds_back_what_is_beyond)
+{
+    static const uint32_t offered[] = {50, 99, 100, 101, 120, 200};
+    for (size_t i = 0; i < 2 * sizeof offered / sizeof offered[0]; i++) {
+        const struct writing writing = {400000, 4000,           1,
+                                        1,      offered[i / 2], i % 2 == 0 ? LINE : 500};
+        expect_rates(&writing, 1);
+    }
+}
+
+/* The rate is that of the principal, however many connections, jobs and topics share it. */
+Test(core_quota, keeps_the_rate_over_all_connections_of_a_principal)
+{
+    static const struct writing all[] = {{1000000, 4000, 4, 1, ALL, LINE},
+                                         {1000000, 4000, 2, 2, ALL, LINE},
+                                         {1000000, 4000, 8, 4, ALL, LINE},
+                                         {1000000, 50000, 8, 4, ALL, LINE},
+                                         {1000000, 4000, 8, 4, 500, 1000}};
+    expect_rates(all, sizeof all / sizeof all[0]);
+}
+
+/* Larger than what flows in a tenth of a second. */
 Test(core_quota, lets_large_values_be_a_debt)
 {
-    expect_rate(2, 400000, 10000); /* larger than what flows in a tenth of a second */
+    static const struct writing writing = {1000000, 400000, 2, 1, ALL, LINE};
+    expect_rates(&writing, 1);
 }
 
 Test(core_quota, never_lets_an_outcome_wait_for_the_rate)
