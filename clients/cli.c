@@ -495,6 +495,8 @@ void cli_bus_options(const struct cli *cli, struct bus_options *options)
     options->send_timeout_ms = cli_left_ms(cli);
     options->broker_lost_ms = CLI_LOST_MS;
     options->run_rule = cli->run_rule;
+    options->on_doubt = cli_tell_doubt;
+    options->on_doubt_arg = cli_doubt_arg(cli);
 }
 
 int64_t cli_open_ms(const struct cli *cli)
@@ -528,6 +530,8 @@ int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin)
     bus_admin_options_init(&options);
     options.job = cli->job;
     options.is_patient = !cli->is_observer || cli->wait_ms >= 0;
+    options.on_doubt = cli_tell_doubt;
+    options.on_doubt_arg = cli_doubt_arg(cli);
     cli_waiting_begin(cli);
     enum bus_err err = bus_admin_open(cli->server, &options, cli_open_ms(cli), out_admin, &error);
     cli_waiting_end();

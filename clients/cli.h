@@ -148,6 +148,10 @@ int64_t cli_open_ms(const struct cli *cli);
  * so. */
 void cli_waiting_begin(const struct cli *cli);
 void cli_waiting_end(void);
+/* For on_doubt of options: one line on standard error says it. */
+void cli_tell_doubt(const char *what, void *arg);
+/* What it takes to do so. */
+void *cli_doubt_arg(const struct cli *cli);
 
 /* Opens cli->bus, and has signals stop it from then on.  CLI_OK, or the exit code after saying why:
  * a broker that does not answer in time is lost.  options NULL: those of cli_bus_options(). */

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -89,4 +90,18 @@ void cli_waiting_end(void)
     pthread_join(waiting.thread, NULL);
     pthread_cond_destroy(&waiting.ended);
     waiting.has_thread = false;
+}
+
+void *cli_doubt_arg(const struct cli *cli)
+{
+    return (void *)(uintptr_t)cli->program; /* it is only read */
+}
+
+void cli_tell_doubt(const char *what, void *arg)
+{
+    flockfile(stderr);
+    fprintf(stderr, "%s: ", (const char *)arg);
+    cli_print_text(stderr, what, "");
+    fputs("; waiting on ...\n", stderr);
+    funlockfile(stderr);
 }

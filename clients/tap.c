@@ -185,6 +185,8 @@ static int run(struct tap *tap, uint64_t from_id)
     options.from_id = from_id;
     options.until_id = tap->until > 0 ? (uint64_t)tap->until : 0;
     options.broker_lost_ms = CLI_LOST_MS;
+    options.on_doubt = cli_tell_doubt;
+    options.on_doubt_arg = cli_doubt_arg(&tap->cli);
     cli_waiting_begin(&tap->cli);
     enum bus_err err =
         bus_tap_open(tap->cli.server, &options, cli_open_ms(&tap->cli), &tap->tap, &error);

@@ -109,9 +109,12 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
         err = endpoints_read(&admin->endpoints, endpoint, reterr);
     if (err == BUS_OK)
         err = endpoints_use_key(&admin->endpoints, known.key, reterr);
+    admin->options.on_doubt = known.on_doubt;
+    admin->options.on_doubt_arg = known.on_doubt_arg;
     if (err == BUS_OK)
         err = connection_open(admin, false, &admin->observer, known.is_patient != 0, deadline_ns,
                               reterr);
+    admin->options.on_doubt = NULL; /* later calls tell nobody */
     if (err == BUS_OK)
         *out_admin = admin;
     else

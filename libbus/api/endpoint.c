@@ -221,6 +221,7 @@ const char *endpoints_next(struct endpoints *endpoints)
 {
     endpoints->at = (endpoints->at + 1) % endpoints->count;
     bool keeps_note = endpoints->notes[endpoints->at] == ENDPOINT_UNFIT ||
+                      endpoints->notes[endpoints->at] == ENDPOINT_MUTE ||
                       endpoints->failures[endpoints->at] > 0; /* the next one may fail as well */
     if (!keeps_note)
         endpoints->notes[endpoints->at] = ENDPOINT_SILENT;
@@ -246,6 +247,7 @@ bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
     endpoints->has_key[to] = has_key;
     endpoints->data[to][0] = '\0';
     endpoints->notes[to] = ENDPOINT_UNTRIED;
+    endpoints->told[to] = ENDPOINT_UNTRIED;
     endpoints->failures[to] = 0;
     if (endpoints->data_at == to)
         endpoints->data_note = ENDPOINT_UNTRIED;
@@ -259,6 +261,14 @@ void endpoints_spoke(struct endpoints *endpoints)
     endpoints->failures[endpoints->at] = 0;
 }
 
+bool endpoints_mute(struct endpoints *endpoints)
+{
+    bool is_news = endpoints->notes[endpoints->at] != ENDPOINT_MUTE;
+    endpoints->notes[endpoints->at] = ENDPOINT_MUTE;
+    endpoints->failures[endpoints->at] = 0;
+    return is_news;
+}
+
 static enum endpoint_note note_of(enum link_fault fault)
 {
     static const enum endpoint_note notes[] = {
@@ -270,7 +280,8 @@ static enum endpoint_note note_of(enum link_fault fault)
         [LINK_FAULT_KEY_WANTED] = ENDPOINT_KEY_WANTED,
         [LINK_FAULT_KEY_NEEDLESS] = ENDPOINT_KEY_NEEDLESS,
         [LINK_FAULT_KEY_OTHER] = ENDPOINT_KEY_OTHER,
-        [LINK_FAULT_KEY_FOREIGN] = ENDPOINT_KEY_FOREIGN,
+        [LINK_FAULT_HUNG_UP] = ENDPOINT_HUNG_UP,
+        [LINK_FAULT_NO_ZEROMQ] = ENDPOINT_NO_ZEROMQ,
     };
     return notes[fault];
 }
@@ -342,20 +353,32 @@ bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
 }
 
 /* A handshake that failed once may have met the end of a broker.  That a key is not known, the
- * broker has said itself. */
+ * broker has said itself; and what speaks another protocol has said so. */
+static bool is_denied(const struct endpoints *endpoints, unsigned at)
+{
+    enum endpoint_note note = endpoints->notes[at];
+    bool is_sure = note == ENDPOINT_KEY_UNKNOWN || note == ENDPOINT_NO_ZEROMQ;
+    return note >= ENDPOINT_KEY_UNKNOWN && (is_sure || endpoints->failures[at] >= FAILURES_ENOUGH);
+}
+
 bool endpoints_are_denied(const struct endpoints *endpoints)
 {
-    for (unsigned i = 0; i < endpoints->count; i++) {
-        enum endpoint_note note = endpoints->notes[i];
-        bool is_sure = note == ENDPOINT_KEY_UNKNOWN || endpoints->failures[i] >= FAILURES_ENOUGH;
-        if (note < ENDPOINT_KEY_UNKNOWN || !is_sure)
+    for (unsigned i = 0; i < endpoints->count; i++)
+        if (!is_denied(endpoints, i))
             return false;
-    }
     return true;
 }
 
-/* Says what is wrong with the keys at an endpoint, and what to do. */
-static void describe_keys(const struct endpoints *endpoints, unsigned at, char *text, size_t room)
+bool endpoints_have_broker(const struct endpoints *endpoints)
+{
+    for (unsigned i = 0; i < endpoints->count; i++)
+        if (endpoints->notes[i] < ENDPOINT_HUNG_UP)
+            return true;
+    return false;
+}
+
+/* Says what is wrong with the keys at an endpoint, or that it is no broker's, and what to do. */
+static void describe_denied(const struct endpoints *endpoints, unsigned at, char *text, size_t room)
 {
     const char *endpoint = endpoints->text[at];
     char own[KEY_TEXT_BYTES + 1];
@@ -388,14 +411,21 @@ static void describe_keys(const struct endpoints *endpoints, unsigned at, char *
                        "one, which errbusd prints when it starts",
                        endpoint, theirs);
         break;
-    case ENDPOINT_KEY_FOREIGN:
+    case ENDPOINT_HUNG_UP:
         (void)snprintf(text, room,
-                       "%s: what listens there does not speak ZeroMQ: is it another service, or a "
-                       "wrong port?",
+                       "%s: what listens there hangs up when it hears ZeroMQ: see whether the port "
+                       "is that of errbusd, or of another service",
+                       endpoint);
+        break;
+    case ENDPOINT_NO_ZEROMQ:
+        (void)snprintf(text, room,
+                       "%s: what listens there does not speak ZeroMQ, so it is no broker: see "
+                       "whether the port is that of errbusd, or of another service",
                        endpoint);
         break;
     case ENDPOINT_UNTRIED:
     case ENDPOINT_SILENT:
+    case ENDPOINT_MUTE:
     case ENDPOINT_CLOSED:
     case ENDPOINT_REFUSED:
     case ENDPOINT_UNRESOLVED:
@@ -410,6 +440,9 @@ static void describe_one(const char *endpoint, enum endpoint_note note, char *te
     static const char *const words[] = {
         [ENDPOINT_UNTRIED] = "not tried yet",
         [ENDPOINT_SILENT] = "no answer",
+        [ENDPOINT_MUTE] = "what listens there accepts connections and says nothing: it is a broker "
+                          "that is stopped or overloaded, or no broker; see which program has this "
+                          "port",
         [ENDPOINT_CLOSED] = "the connection was closed before an answer came",
         [ENDPOINT_REFUSED] = "nothing listens there, or it is out of reach",
         [ENDPOINT_UNRESOLVED] = "does not resolve: no IPv4 address is known for this name",
@@ -435,7 +468,7 @@ static size_t describe_at(const struct endpoints *endpoints, unsigned at, char *
                       endpoints->data_note != ENDPOINT_SPOKE;
     char data[LIMIT_ENDPOINT_BYTES + DESCRIBED_BYTES];
     if (endpoints->notes[at] >= ENDPOINT_KEY_UNKNOWN) {
-        describe_keys(endpoints, at, text, room);
+        describe_denied(endpoints, at, text, room);
     } else if (!lacks_data) {
         bool is_refused = endpoints->notes[at] == ENDPOINT_REFUSED;
         describe_one(control, endpoints->notes[at], data, sizeof data);
@@ -461,4 +494,39 @@ void endpoints_describe(const struct endpoints *endpoints, char *text, size_t ro
         }
         bytes += describe_at(endpoints, i, text + bytes, room - bytes);
     }
+}
+
+/* A broker that goes closes connections, too: that is worth no word before it happens again. */
+static bool is_doubtful(const struct endpoints *endpoints, unsigned at)
+{
+    switch (endpoints->notes[at]) {
+    case ENDPOINT_MUTE: return true;
+    case ENDPOINT_FOREIGN: return endpoints->failures[at] >= FAILURES_ENOUGH;
+    case ENDPOINT_UNTRIED:
+    case ENDPOINT_SILENT:
+    case ENDPOINT_CLOSED:
+    case ENDPOINT_REFUSED:
+    case ENDPOINT_UNRESOLVED:
+    case ENDPOINT_SPOKE:
+    case ENDPOINT_UNFIT: break;
+    case ENDPOINT_KEY_UNKNOWN:
+    case ENDPOINT_KEY_WANTED:
+    case ENDPOINT_KEY_NEEDLESS:
+    case ENDPOINT_KEY_OTHER:
+    case ENDPOINT_HUNG_UP:
+    case ENDPOINT_NO_ZEROMQ: return is_denied(endpoints, at);
+    }
+    return false;
+}
+
+bool endpoints_doubt(struct endpoints *endpoints, char *text, size_t room)
+{
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        if (!is_doubtful(endpoints, i) || endpoints->told[i] == endpoints->notes[i])
+            continue;
+        endpoints->told[i] = endpoints->notes[i];
+        (void)describe_at(endpoints, i, text, room);
+        return true;
+    }
+    return false;
 }

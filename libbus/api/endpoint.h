@@ -25,6 +25,8 @@ bool endpoints_go(struct endpoints *endpoints, const char *endpoint);
 /* What became of the connection to the endpoint in use. */
 void endpoints_spoke(struct endpoints *endpoints);
 void endpoints_closed(struct endpoints *endpoints, enum link_fault fault);
+/* It accepts connections, and says nothing on them.  false: it was so before. */
+bool endpoints_mute(struct endpoints *endpoints);
 /* The data endpoint that belongs to the endpoint in use: the user's, else the broker's, with the
  * host by which control was reached.  false: it does not fit. */
 bool endpoints_data(struct endpoints *endpoints, const char *announced,
@@ -38,8 +40,14 @@ void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
 bool endpoints_lack_data(const struct endpoints *endpoints);
 /* Whether no endpoint could be connected to, each of them twice in a row. */
 bool endpoints_are_out_of_reach(const struct endpoints *endpoints);
-/* Whether each endpoint refused our key, or has another, or none: to try again does not help. */
+/* Whether each endpoint refused our key, has another or none, or is no ZeroMQ: to try again is in
+ * vain. */
 bool endpoints_are_denied(const struct endpoints *endpoints);
+/* They are denied: whether a key is the reason at any of them. */
+bool endpoints_have_broker(const struct endpoints *endpoints);
+/* Describes the next endpoint at which something listens that does not answer as a broker does.
+ * false: there is none that was not described before. */
+bool endpoints_doubt(struct endpoints *endpoints, char *text, size_t room);
 void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room);
 
 #endif

@@ -198,11 +198,26 @@ enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
     return error_say(reterr, err, ERROR_TYPE_UNREACHABLE, "no broker in reach: %s", text);
 }
 
-static enum bus_err say_denied_keys(struct bus *bus, struct bus_error **reterr)
+static enum bus_err say_denied(struct bus *bus, struct bus_error **reterr)
 {
     char text[(LIMIT_ENDPOINTS + 2) * (2 * LIMIT_ENDPOINT_BYTES + 160)];
+    bool has_broker = endpoints_have_broker(&bus->endpoints);
     endpoints_describe(&bus->endpoints, text, sizeof text);
-    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_NOT_AUTHORISED, "%s", text);
+    return error_say(reterr, BUS_EDENIED,
+                     has_broker ? ERROR_TYPE_NOT_AUTHORISED : ERROR_TYPE_UNREACHABLE, "%s", text);
+}
+
+/* Lock held, but not while the application is told.  Whether it was. */
+static bool tell_doubt(struct bus *bus)
+{
+    char text[2 * LIMIT_ENDPOINT_BYTES + 320];
+    bus_doubt_fn *on_doubt = bus->options.on_doubt;
+    if (on_doubt == NULL || !endpoints_doubt(&bus->endpoints, text, sizeof text))
+        return false;
+    api_unlock(bus);
+    on_doubt(text, bus->options.on_doubt_arg);
+    api_lock(bus);
+    return true;
 }
 
 enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline_ns,
@@ -219,11 +234,13 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
         } else if (endpoints_are_denied(&joining->endpoints)) {
-            err = say_denied_keys(joining, reterr);
+            err = say_denied(joining, reterr);
         } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {
             err = membership_say_unreachable(joining, BUS_ELOST, reterr);
         } else if (endpoints_lack_data(&joining->endpoints)) {
             err = membership_say_unreachable(joining, BUS_ELOST, reterr);
+        } else if (tell_doubt(joining)) {
+            continue; /* there may be news by now */
         } else if (!api_wait(joining, &joining->news, &joining->waiters, deadline_ns)) {
             err = membership_say_unreachable(joining, BUS_ETIMEDOUT, reterr);
         }

@@ -66,6 +66,7 @@ enum {
 enum endpoint_note {
     ENDPOINT_UNTRIED,
     ENDPOINT_SILENT,     /* tried; nothing was heard */
+    ENDPOINT_MUTE,       /* it accepts connections, and says nothing on them */
     ENDPOINT_CLOSED,     /* the connection closed */
     ENDPOINT_REFUSED,    /* the connection could not be made */
     ENDPOINT_UNRESOLVED, /* its host has no address */
@@ -77,13 +78,15 @@ enum endpoint_note {
     ENDPOINT_KEY_WANTED,
     ENDPOINT_KEY_NEEDLESS,
     ENDPOINT_KEY_OTHER,
-    ENDPOINT_KEY_FOREIGN,
+    ENDPOINT_HUNG_UP,
+    ENDPOINT_NO_ZEROMQ,
 };
 /* Those of the list, and one more that a broker named. */
 enum { ENDPOINTS_ROOM = LIMIT_ENDPOINTS + 1 };
 struct endpoints {
     char text[ENDPOINTS_ROOM][LIMIT_ENDPOINT_BYTES + 1];
     enum endpoint_note notes[ENDPOINTS_ROOM]; /* what happened last */
+    enum endpoint_note told[ENDPOINTS_ROOM];  /* by endpoints_doubt() */
     unsigned failures[ENDPOINTS_ROOM];        /* connections in a row that could not be made */
     unsigned listed;                          /* in the list; one more may stand behind them */
     unsigned count;

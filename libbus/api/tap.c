@@ -226,6 +226,8 @@ static enum bus_err open_observer(const char *endpoint, const struct bus_tap_opt
     bus_options_init(&periods);
     periods.heartbeat_ms = options->heartbeat_ms;
     periods.broker_lost_ms = options->broker_lost_ms;
+    periods.on_doubt = options->on_doubt;
+    periods.on_doubt_arg = options->on_doubt_arg;
     if (periods.lost_after_ms < 3 * periods.heartbeat_ms &&
         periods.heartbeat_ms <= LIMIT_PERIOD_MS_MAX / 3)
         periods.lost_after_ms = 3 * periods.heartbeat_ms;

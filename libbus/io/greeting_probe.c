@@ -16,8 +16,24 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A greeting of ZMTP 3 (ZeroMQ RFC 23): 10 bytes of signature, two of version, 20 of mechanism. */
-enum { PROBE_MS = 500, SIGNATURE_BYTES = 10, MECHANISM_AT = 12, GREETING_BYTES = 32 };
+/* A greeting of ZMTP 3 (ZeroMQ RFC 23): 10 bytes of signature, two of version, 20 of mechanism, one
+ * of role, and 31 of filler. */
+enum { CONNECT_MS = 500, ANSWER_MS = 500, SIGNATURE_BYTES = 10, MECHANISM_AT = 12, ROLE_AT = 32 };
+/* The server then sends the whole of its own greeting.  Ours never ends, so the server does not
+ * close because the mechanism is another one.  What stands in the filler does not matter to it.  A
+ * service that speaks in lines gets one, and answers. */
+static const uint8_t greeting[] = "\xff\0\0\0\0\0\0\0\1\x7f\3\0"
+                                  "NULL\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                  "\r\n\r\n";
+
+struct probe {
+    int fd;
+    int wake_fd;
+    bool is_woken;
+    bool is_closed; /* by the other side */
+    size_t bytes;
+    uint8_t heard[ROLE_AT + 1]; /* a NUL follows the mechanism */
+};
 
 static int64_t probe_now_ms(void)
 {
@@ -27,24 +43,28 @@ static int64_t probe_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool await_events(int fd, short events, int64_t until_ms)
+/* false: not in time, or somebody wants us elsewhere. */
+static bool await_events(struct probe *probe, short events, int64_t until_ms)
 {
-    struct pollfd item = {.fd = fd, .events = events};
+    struct pollfd items[] = {{.fd = probe->fd, .events = events},
+                             {.fd = probe->wake_fd, .events = POLLIN}};
     int64_t left_ms = until_ms - probe_now_ms();
-    return left_ms > 0 && poll(&item, 1, (int)left_ms) == 1;
+    if (left_ms <= 0 || poll(items, 2, (int)left_ms) <= 0)
+        return false;
+    probe->is_woken = items[1].revents != 0;
+    return !probe->is_woken;
 }
 
-/* -1: nothing accepts a connection there. */
-static int open_connection(const char *endpoint, int64_t until_ms)
+static struct addrinfo *look_up(const char *endpoint)
 {
     static const char tcp[] = "tcp://";
     char host[LIMIT_ENDPOINT_BYTES + 1];
     if (strncmp(endpoint, tcp, sizeof tcp - 1) != 0 || strlen(endpoint) >= sizeof host)
-        return -1;
+        return NULL;
     snprintf(host, sizeof host, "%s", endpoint + sizeof tcp - 1);
     char *colon = strrchr(host, ':');
     if (colon == NULL)
-        return -1;
+        return NULL;
     *colon = '\0';
     size_t bytes = strlen(host);
     bool is_bracketed = bytes > 1 && host[0] == '[' && host[bytes - 1] == ']';
@@ -53,48 +73,84 @@ static int open_connection(const char *endpoint, int64_t until_ms)
     struct addrinfo hints = {.ai_family = is_bracketed ? AF_INET6 : AF_INET,
                              .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    if (getaddrinfo(host + is_bracketed, colon + 1, &hints, &found) != 0)
-        return -1;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    bool is_open = fd >= 0 && (connect(fd, found->ai_addr, found->ai_addrlen) == 0 ||
-                               (errno == EINPROGRESS && await_events(fd, POLLOUT, until_ms)));
+    return getaddrinfo(host + is_bracketed, colon + 1, &hints, &found) == 0 ? found : NULL;
+}
+
+/* false: nothing accepts a connection there. */
+static bool open_connection(struct probe *probe, const char *endpoint)
+{
+    int64_t until_ms = probe_now_ms() + CONNECT_MS;
+    struct addrinfo *found = look_up(endpoint);
+    if (found == NULL)
+        return false;
+    probe->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool is_open =
+        probe->fd >= 0 && (connect(probe->fd, found->ai_addr, found->ai_addrlen) == 0 ||
+                           (errno == EINPROGRESS && await_events(probe, POLLOUT, until_ms)));
     int fault = 0;
     socklen_t fault_bytes = sizeof fault;
-    is_open =
-        is_open && getsockopt(fd, SOL_SOCKET, SO_ERROR, &fault, &fault_bytes) == 0 && fault == 0;
     freeaddrinfo(found);
-    if (fd >= 0 && !is_open)
-        close(fd);
-    return is_open ? fd : -1;
+    return is_open && getsockopt(probe->fd, SOL_SOCKET, SO_ERROR, &fault, &fault_bytes) == 0 &&
+           fault == 0;
 }
 
-static size_t read_greeting(int fd, uint8_t greeting[GREETING_BYTES], int64_t until_ms)
+/* Waits until that many bytes were heard. */
+static void hear(struct probe *probe, size_t wanted, int64_t ms)
 {
-    size_t bytes = 0;
-    while (bytes < GREETING_BYTES && await_events(fd, POLLIN, until_ms)) {
-        ssize_t count = recv(fd, greeting + bytes, GREETING_BYTES - bytes, 0);
-        if (count <= 0)
-            break;
-        bytes += (size_t)count;
+    int64_t until_ms = probe_now_ms() + ms;
+    while (!probe->is_closed && probe->bytes < wanted && await_events(probe, POLLIN, until_ms)) {
+        ssize_t count = recv(probe->fd, probe->heard + probe->bytes, wanted - probe->bytes, 0);
+        probe->is_closed = count <= 0;
+        probe->bytes += count > 0 ? (size_t)count : 0;
     }
-    return bytes;
 }
 
-enum greeting greeting_probe(const char *endpoint)
+/* false: the connection was closed before. */
+static bool greet(const struct probe *probe)
 {
-    static const uint8_t ours[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3};
-    uint8_t theirs[GREETING_BYTES + 1] = {0};
-    int64_t until_ms = probe_now_ms() + PROBE_MS;
-    int fd = open_connection(endpoint, until_ms);
-    if (fd < 0)
-        return GREETING_NONE;
-    bool is_sent = send(fd, ours, sizeof ours, MSG_NOSIGNAL) == (ssize_t)sizeof ours;
-    size_t bytes = is_sent ? read_greeting(fd, theirs, until_ms) : 0;
-    close(fd);
-    if (bytes < GREETING_BYTES || theirs[0] != 0xff || theirs[SIGNATURE_BYTES - 1] != 0x7f)
+    ssize_t bytes = sizeof greeting - 1;
+    return send(probe->fd, greeting, (size_t)bytes, MSG_NOSIGNAL) == bytes;
+}
+
+static bool is_signature(const struct probe *probe)
+{
+    return probe->heard[0] == 0xff &&
+           (probe->bytes < SIGNATURE_BYTES || probe->heard[SIGNATURE_BYTES - 1] == 0x7f);
+}
+
+static enum greeting judge(const struct probe *probe)
+{
+    const char *mechanism = (const char *)probe->heard + MECHANISM_AT;
+    if (!is_signature(probe))
         return GREETING_FOREIGN;
-    const char *mechanism = (const char *)theirs + MECHANISM_AT;
+    if (probe->bytes < ROLE_AT)
+        return GREETING_UNCLEAR;
     if (strcmp(mechanism, "CURVE") == 0)
         return GREETING_CURVE;
     return strcmp(mechanism, "NULL") == 0 ? GREETING_NULL : GREETING_FOREIGN;
+}
+
+static enum greeting ask(struct probe *probe, int64_t listen_ms)
+{
+    hear(probe, 1, listen_ms); /* a server of ZMTP speaks first */
+    if (probe->bytes > 0 && !is_signature(probe))
+        return GREETING_FOREIGN;
+    if (probe->is_closed || !greet(probe))
+        return GREETING_UNCLEAR;
+    hear(probe, ROLE_AT, ANSWER_MS);
+    if (probe->is_woken)
+        return GREETING_UNCLEAR;
+    if (probe->bytes > 0)
+        return judge(probe);
+    return probe->is_closed ? GREETING_HUNG_UP : GREETING_SILENT;
+}
+
+enum greeting greeting_probe(const char *endpoint, int64_t listen_ms, int wake_fd)
+{
+    struct probe probe = {.fd = -1, .wake_fd = wake_fd};
+    enum greeting found =
+        open_connection(&probe, endpoint) ? ask(&probe, listen_ms) : GREETING_UNCLEAR;
+    if (probe.fd >= 0)
+        close(probe.fd);
+    return found;
 }

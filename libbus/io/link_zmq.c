@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -43,7 +44,14 @@ enum {
      * free, which includes room for what the host opens meanwhile. */
     OPEN_DESCRIPTORS = 16,
     CONNECT_DESCRIPTORS = 8,
+    /* A connection on which no handshake ends for so long is looked into: over a link that needs
+     * longer, one connection is made in vain. */
+    SILENT_MS = 1000,
+    /* A service that closes by itself does so after the same time again, give or take that. */
+    CLOSES_AGAIN_MS = 300,
 };
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
 /* What link_wait() polls: the wake, then of each lane the socket and the monitor. */
 enum {
     WAIT_WAKE,
@@ -68,9 +76,24 @@ struct connection {
     enum link_fault fault; /* why it is broken */
     bool has_keys;         /* it is made with keys */
     bool is_greeted;       /* the handshake succeeded */
+    int64_t made_ns;       /* with is_made: when */
+    bool is_unclear;       /* it is broken, and the other side is to be asked why */
+    bool is_probed;        /* the other side was asked, as the handshake did not end */
+    bool is_silent;        /* ... and said nothing */
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
 };
 static const struct connection none = {.lent_fd = -1};
+
+/* Asks the other side of one connection what it is.  link_wait() does that, without the lock: so
+ * what it needs is here. */
+struct asking {
+    bool is_due;
+    enum link_lane lane;
+    bool is_long; /* the connection lasted so long that it may have been closed for any reason */
+    int64_t listen_ms; /* as of greeting_probe() */
+    char endpoint[LIMIT_ENDPOINT_BYTES + 1];
+    enum greeting answer;
+};
 
 struct link {
     void *context;
@@ -81,6 +104,8 @@ struct link {
     struct link_keys keys;           /* of the next connections, with has_keys */
     struct pollfd items[WAIT_ITEMS]; /* what link_wait() polls; only it uses this meanwhile */
     bool has_timed_out;              /* ... and how that ended; the same holds */
+    int64_t silent_in_ms;            /* ... and when a probe is due, -1: none; the same holds */
+    struct asking asking;            /* the same holds */
     struct buffer *kept[KEPT_PARTS]; /* NULL: none; the next one takes the place of kept[kept_at] */
     unsigned kept_at;
     bool is_kept_new;                        /* a part was kept since link_wait() last timed out */
@@ -246,17 +271,38 @@ static bool set_keys(void *socket, const struct link_keys *keys)
            zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own.secret_key, KEY_BYTES) == 0;
 }
 
-/* libzmq does not say why a handshake failed.  So the other side is asked for its greeting. */
-static enum link_fault fault_of_handshake(const struct connection *connection)
+static int64_t link_now_ns(void)
 {
-    switch (greeting_probe(connection->endpoint)) {
-    case GREETING_NONE: break;
-    case GREETING_FOREIGN:
-        return connection->has_keys ? LINK_FAULT_KEY_FOREIGN : LINK_FAULT_FOREIGN;
-    case GREETING_NULL: return connection->has_keys ? LINK_FAULT_KEY_NEEDLESS : LINK_FAULT_FOREIGN;
-    case GREETING_CURVE: return connection->has_keys ? LINK_FAULT_KEY_OTHER : LINK_FAULT_KEY_WANTED;
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+        return 0;
+    return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+/* libzmq does not say why a handshake failed.  So the other side was asked for its greeting. */
+static enum link_fault fault_of_greeting(enum greeting greeting, bool has_keys)
+{
+    switch (greeting) {
+    case GREETING_UNCLEAR:
+    case GREETING_SILENT: break;
+    case GREETING_HUNG_UP: return LINK_FAULT_HUNG_UP;
+    case GREETING_FOREIGN: return LINK_FAULT_NO_ZEROMQ;
+    case GREETING_NULL: return has_keys ? LINK_FAULT_KEY_NEEDLESS : LINK_FAULT_FOREIGN;
+    case GREETING_CURVE: return has_keys ? LINK_FAULT_KEY_OTHER : LINK_FAULT_KEY_WANTED;
     }
     return LINK_FAULT_FOREIGN;
+}
+
+/* Whether the event says that a handshake failed.  With keys libzmq may say "closed" alone. */
+static bool is_of_handshake(const struct connection *connection, unsigned event)
+{
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return true;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+    case ZMQ_EVENT_CONNECT_RETRIED: return false;
+    default: return connection->is_made && connection->has_keys && !connection->is_greeted;
+    }
 }
 
 /* The fault that an event stands for, if it is the first to end a connection.  libzmq resolves a
@@ -264,17 +310,19 @@ static enum link_fault fault_of_handshake(const struct connection *connection)
  * address. */
 static enum link_fault fault_of(const struct connection *connection, unsigned event)
 {
+    if (is_of_handshake(connection, event))
+        return LINK_FAULT_FOREIGN;
     switch (event) {
-    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return fault_of_handshake(connection);
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return LINK_FAULT_KEY_UNKNOWN;
     case ZMQ_EVENT_CONNECT_RETRIED:
         return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_UNRESOLVED;
-    default:
-        if (connection->is_made && connection->has_keys && !connection->is_greeted)
-            return fault_of_handshake(connection);
-        return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_REFUSED;
+    default: return connection->is_made ? LINK_FAULT_CLOSED : LINK_FAULT_REFUSED;
     }
+}
+
+static bool is_tcp(const char *endpoint)
+{
+    return strncmp(endpoint, "tcp://", 6) == 0;
 }
 
 static void drain_monitor(struct connection *connection, enum link_lane lane)
@@ -283,13 +331,17 @@ static void drain_monitor(struct connection *connection, enum link_lane lane)
     while (monitor_read(connection->monitor, &event)) {
         if (event.type == ZMQ_EVENT_CONNECTED) {
             connection->is_made = true;
+            connection->made_ns = link_now_ns();
             if (lane == LINK_DATA)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             connection->is_greeted = true;
+            connection->is_silent = false;
         } else if (!connection->is_broken) {
             connection->is_broken = true;
             connection->fault = fault_of(connection, event.type);
+            connection->is_unclear =
+                is_of_handshake(connection, event.type) && is_tcp(connection->endpoint);
         }
     }
 }
@@ -306,7 +358,7 @@ static bool open_lending(struct link *link, struct connection *connection)
 
 static bool is_transport(const char *endpoint)
 {
-    return strncmp(endpoint, "tcp://", 6) == 0 || strncmp(endpoint, "ipc://", 6) == 0;
+    return is_tcp(endpoint) || strncmp(endpoint, "ipc://", 6) == 0;
 }
 
 enum link_err link_connect(struct link *link, enum link_lane lane, const char *endpoint)
@@ -318,7 +370,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     if (!has_descriptors(link->wake_fd, CONNECT_DESCRIPTORS))
         return LINK_RESOURCES;
     connection->socket = zmq_socket(link->context, ZMQ_DEALER);
-    connection->has_keys = link->has_keys && strncmp(endpoint, "tcp://", 6) == 0;
+    connection->has_keys = link->has_keys && is_tcp(endpoint);
     snprintf(connection->endpoint, sizeof connection->endpoint, "%s", endpoint);
     if (connection->socket == NULL || !set_options(connection->socket, lane, endpoint) ||
         (connection->has_keys && !set_keys(connection->socket, &link->keys)) ||
@@ -464,7 +516,7 @@ enum link_err link_receive(struct link *link, enum link_lane lane, struct buffer
  * reported once. */
 static bool take_closed(struct connection *connection, enum link_fault *out_fault)
 {
-    if (!connection->is_broken ||
+    if (!connection->is_broken || connection->is_unclear ||
         (connection->socket != NULL && ready_has(connection->socket, ZMQ_POLLIN)))
         return false;
     *out_fault = connection->fault;
@@ -492,6 +544,55 @@ static bool is_any_ready(const struct link *link, const bool wants_room[LINK_LAN
     return false;
 }
 
+static void ask_why(struct link *link, enum link_lane lane, bool is_long, int64_t listen_ms)
+{
+    link->asking.is_due = true;
+    link->asking.lane = lane;
+    link->asking.is_long = is_long;
+    link->asking.listen_ms = is_long ? 0 : listen_ms;
+    memcpy(link->asking.endpoint, link->connections[lane].endpoint, sizeof link->asking.endpoint);
+}
+
+/* Chooses what link_wait() shall ask, if it shall.  While control is well, it does not wait for a
+ * data connection to close again. */
+static void plan_asking(struct link *link)
+{
+    const struct connection *control = &link->connections[LINK_CONTROL];
+    int64_t age_ms = (link_now_ns() - control->made_ns) / NS_PER_MS;
+    bool is_ungreeted = control->is_made && !control->is_greeted && !control->is_broken &&
+                        !control->is_probed && is_tcp(control->endpoint);
+    link->asking.is_due = false;
+    link->silent_in_ms = !is_ungreeted ? -1 : age_ms < SILENT_MS ? SILENT_MS - age_ms : 0;
+    if (link->connections[LINK_DATA].is_unclear)
+        ask_why(link, LINK_DATA, true, 0);
+    if (control->is_unclear)
+        ask_why(link, LINK_CONTROL, age_ms >= SILENT_MS, age_ms + CLOSES_AGAIN_MS);
+    else if (link->silent_in_ms == 0)
+        ask_why(link, LINK_CONTROL, true, 0);
+}
+
+/* A connection that stays open and whose other side says nothing is not over.  Its other side may
+ * stand still, and go on. */
+static void take_answer(struct link *link)
+{
+    struct connection *connection = &link->connections[link->asking.lane];
+    enum greeting answer = link->asking.answer;
+    if (!link->asking.is_due || connection->socket == NULL)
+        return;
+    link->asking.is_due = false;
+    connection->is_probed = true;
+    connection->is_silent = answer == GREETING_SILENT;
+    if (answer == GREETING_HUNG_UP && link->asking.is_long)
+        answer = GREETING_UNCLEAR;
+    if (connection->is_unclear) {
+        connection->fault = fault_of_greeting(answer, connection->has_keys);
+        connection->is_unclear = false;
+    } else if (!connection->is_broken && answer == GREETING_FOREIGN) {
+        connection->fault = LINK_FAULT_NO_ZEROMQ;
+        connection->is_broken = true;
+    }
+}
+
 bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 {
     link->items[WAIT_WAKE] = (struct pollfd){.fd = link->wake_fd, .events = POLLIN};
@@ -503,11 +604,19 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
         link->items[WAIT_MONITORS + i] =
             (struct pollfd){.fd = is_open ? connection->monitor_fd : -1, .events = POLLIN};
     }
+    plan_asking(link);
     return is_any_broken(link) || is_any_ready(link, wants_room);
 }
 
 void link_wait(struct link *link, int64_t timeout_ms)
 {
+    if (link->asking.is_due) {
+        link->asking.answer =
+            greeting_probe(link->asking.endpoint, link->asking.listen_ms, link->wake_fd);
+        timeout_ms = 0;
+    }
+    if (link->silent_in_ms >= 0 && (timeout_ms < 0 || timeout_ms > link->silent_in_ms))
+        timeout_ms = link->silent_in_ms;
     int bounded_ms = timeout_ms < 0 ? -1 : timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
     int count = poll(link->items, WAIT_ITEMS, bounded_ms);
     link->has_timed_out = count == 0;
@@ -524,6 +633,10 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
         struct connection *connection = &link->connections[i];
         if (connection->monitor != NULL && link->items[WAIT_MONITORS + i].revents != 0)
             drain_monitor(connection, (enum link_lane)i);
+    }
+    take_answer(link);
+    for (int i = 0; i < LINK_LANE_COUNT; i++) {
+        struct connection *connection = &link->connections[i];
         out_closed[i] = take_closed(connection, &link->faults[i]);
     }
     if (link->has_timed_out && !link->is_kept_new)
@@ -534,6 +647,11 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
 bool link_is_made(const struct link *link, enum link_lane lane)
 {
     return link->connections[lane].is_made;
+}
+
+bool link_is_silent(const struct link *link)
+{
+    return link->connections[LINK_CONTROL].is_silent;
 }
 
 enum link_fault link_fault(const struct link *link, enum link_lane lane)

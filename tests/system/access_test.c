@@ -3,6 +3,7 @@
  * keys are told, and that no secret is anywhere but in its file. */
 #include "tests/lib/expect.h"
 #include "tests/lib/folder.h"
+#include "tests/lib/stranger.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -86,16 +87,22 @@ static struct bus *must_open_as(int who)
 }
 
 /* It is denied at once, in these words. */
-static void expect_denied(int who, const char *party, const char *endpoint, const char *words)
+static void expect_denied_as(const char *type, int who, const char *party, const char *endpoint,
+                             const char *words)
 {
     struct bus *bus = NULL;
     struct bus_error *error = NULL;
     enum bus_err err = open_as(who, party, endpoint, &bus, &error);
     cr_expect_eq(err, BUS_EDENIED, "%s: %s", code_name(err), bus_error_message(error));
-    cr_expect_str_eq(bus_error_type(error), "errbus.not_authorised");
+    cr_expect_str_eq(bus_error_type(error), type);
     cr_expect(strstr(bus_error_message(error), words) != NULL, "'%s' is not in: %s", words,
               bus_error_message(error));
     bus_error_unref(&error);
+}
+
+static void expect_denied(int who, const char *party, const char *endpoint, const char *words)
+{
+    expect_denied_as("errbus.not_authorised", who, party, endpoint, words);
 }
 
 /* ---- who gets in ----------------------------------------------------------------------------- */
@@ -144,44 +151,20 @@ static void with_key(const char *endpoint, const char *key, char out[TEXT_BYTES]
     snprintf(out, TEXT_BYTES, "tcp://%s%s%s", key, *key != '\0' ? "@" : "", address);
 }
 
-/* A listener that accepts and reads, and says something of its own. */
-static int listen_as_another_service(char endpoint[TEXT_BYTES])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-              listen(fd, 16) == 0 && getsockname(fd, (struct sockaddr *)&address, &bytes) == 0);
-    snprintf(endpoint, TEXT_BYTES, "tcp://%s@127.0.0.1:%u", keys[EVE], ntohs(address.sin_port));
-    return fd;
-}
-
-static void *greet_in_http(void *arg)
-{
-    static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
-    int listener = *(const int *)arg;
-    for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; close(fd))
-        if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL) < 0)
-            continue; /* it is gone already */
-    return NULL;
-}
-
 Test(access, tells_five_wrong_settings_apart)
 {
     char endpoint[TEXT_BYTES];
-    pthread_t thread;
+    struct stranger stranger;
     expect_denied(-1, "alice", stage.control, "'errbus key new' makes one");
     expect_denied(EVE, "eve", stage.control, "does not know this key: send ebp_");
     with_key(stage.control, "", endpoint);
     expect_denied(ALICE, "alice", endpoint, "asks for a key: make one with 'errbus key new'");
     with_key(stage.control, keys[EVE], endpoint);
     expect_denied(ALICE, "alice", endpoint, "has not the key ebp_");
-    int listener = listen_as_another_service(endpoint);
-    cr_assert_eq(pthread_create(&thread, NULL, greet_in_http, &listener), 0);
-    expect_denied(ALICE, "alice", endpoint, "does not speak ZeroMQ");
-    shutdown(listener, SHUT_RDWR);
-    pthread_join(thread, NULL);
-    close(listener);
+    cr_assert(stranger_start(&stranger, STRANGER_ANSWERS));
+    with_key(stranger.endpoint, keys[EVE], endpoint);
+    expect_denied_as("errbus.unreachable", ALICE, "alice", endpoint, "does not speak ZeroMQ");
+    stranger_stop(&stranger);
 }
 
 Test(access, tells_that_an_open_broker_has_no_key)

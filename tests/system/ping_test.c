@@ -80,7 +80,7 @@ Test(ping, ends_within_its_bound_where_the_broker_is_stopped)
 {
     process_signal(&stage.process, SIGSTOP);
     const struct process *process = errbus_ping(5, stage.control, NULL, NULL);
-    expect_complained(process, "no answer");
+    expect_complained(process, "no broker in reach");
     expect_complained(process, "what to do:");
     process_signal(&stage.process, SIGCONT);
     (void)errbus_ping(0, stage.control, "--wait", "10");

@@ -259,3 +259,56 @@ Test(endpoints, are_out_of_reach_when_each_failed_twice)
     endpoints_spoke(&endpoints);
     cr_expect_not(endpoints_are_out_of_reach(&endpoints));
 }
+
+static void expect_doubt(const char *words)
+{
+    char text[512];
+    cr_assert(endpoints_doubt(&endpoints, text, sizeof text), "%s", words);
+    cr_expect_not_null(strstr(text, words), "%s", text);
+    cr_expect_not(endpoints_doubt(&endpoints, text, sizeof text), "told twice: %s", text);
+}
+
+/* One thing at one endpoint is worth a word once. */
+Test(endpoints, are_doubtful_where_something_else_may_listen)
+{
+    char text[512];
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    cr_expect_not(endpoints_doubt(&endpoints, text, sizeof text), "%s", text);
+    cr_expect(endpoints_mute(&endpoints));
+    cr_expect_not(endpoints_mute(&endpoints));
+    expect_doubt("tcp://a:1: what listens there accepts connections and says nothing");
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_FOREIGN); /* it may be a broker that goes */
+    cr_expect_not(endpoints_doubt(&endpoints, text, sizeof text), "%s", text);
+    (void)endpoints_next(&endpoints);
+    endpoints_describe(&endpoints, text, sizeof text); /* it is tried again, and is what it was */
+    cr_expect_not_null(strstr(text, "tcp://a:1: what listens there accepts connections"));
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_FOREIGN);
+    expect_doubt("tcp://b:2: what listens there does not answer as errbusd does");
+    endpoints_spoke(&endpoints);
+    cr_expect_not(endpoints_doubt(&endpoints, text, sizeof text), "%s", text);
+}
+
+/* Another protocol is certain at once, one that hangs up when it did so twice. */
+Test(endpoints, are_denied_where_no_broker_is)
+{
+    char text[512];
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    endpoints_closed(&endpoints, LINK_FAULT_NO_ZEROMQ);
+    expect_doubt("tcp://a:1: what listens there does not speak ZeroMQ, so it is no broker");
+    for (unsigned i = 0; i < 2; i++) {
+        cr_expect_not(endpoints_are_denied(&endpoints), "%u", i);
+        endpoints.at = 1;
+        endpoints_closed(&endpoints, LINK_FAULT_HUNG_UP);
+    }
+    cr_expect(endpoints_are_denied(&endpoints));
+    cr_expect_not(endpoints_have_broker(&endpoints));
+    endpoints_describe(&endpoints, text, sizeof text);
+    cr_expect_not_null(strstr(text, "tcp://b:2: what listens there hangs up when it hears ZeroMQ"));
+    endpoints_closed(&endpoints, LINK_FAULT_KEY_UNKNOWN);
+    cr_expect(endpoints_are_denied(&endpoints));
+    cr_expect(endpoints_have_broker(&endpoints));
+}

@@ -59,6 +59,9 @@ def _give_up(wrong: str, advice: _Advice) -> NoReturn:
 
 
 def _advice_for(error: errbus.Error) -> _Advice:
+    found = error.error.type if error.error is not None else ""
+    if isinstance(error, errbus.Denied) and found == "errbus.unreachable":
+        return _Advice(6, "set ERRBUS_SERVER to where errbusd listens")
     return next(advice for kinds, advice in _ADVICE.items() if isinstance(error, kinds))
 
 

@@ -76,7 +76,8 @@ def test_nothing_listens():
 
 def test_another_service_listens():
     with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
-        diagnose(where, 5, where, "what listens there does not answer as errbusd does")
+        diagnose(where, 6, where, "what listens there does not speak ZeroMQ",
+                 "set ERRBUS_SERVER to where errbusd listens")
 
 
 def test_the_endpoint_is_of_the_data_channel(broker):

@@ -25,10 +25,12 @@ extern "C" {
 struct bus_admin; /* one handle: a connection to a broker, for any number of calls */
 
 struct bus_admin_options {
-    size_t struct_bytes; /* set by bus_admin_options_init */
-    const char *job;     /* of calls that name none.  NULL: $ERRBUS_JOB, else "default" */
-    int is_patient;      /* 1: bus_admin_open() waits for a broker that does not run yet */
-    const char *key;     /* path of the key file, as in bus_options */
+    size_t struct_bytes;    /* set by bus_admin_options_init */
+    const char *job;        /* of calls that name none.  NULL: $ERRBUS_JOB, else "default" */
+    int is_patient;         /* 1: bus_admin_open() waits for a broker that does not run yet */
+    const char *key;        /* path of the key file, as in bus_options */
+    bus_doubt_fn *on_doubt; /* as in bus_options */
+    void *on_doubt_arg;
 };
 /* Fills in the defaults. */
 #define bus_admin_options_init(o) bus_admin_options_init_sized((o), sizeof *(o))

@@ -30,6 +30,8 @@ struct bus_tap_options {
     int64_t broker_lost_ms; /* 30000: how long the broker may be out of reach */
     uint64_t until_id;      /* 0: no end; or the last event wanted: BUS_EENDED follows it */
     const char *key;        /* path of the key file, as in bus_options */
+    bus_doubt_fn *on_doubt; /* as in bus_options */
+    void *on_doubt_arg;
 };
 /* Fills in the defaults. */
 #define bus_tap_options_init(o) bus_tap_options_init_sized((o), sizeof *(o))

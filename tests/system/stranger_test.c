@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* stranger_test.c -- a port at which something else listens than a broker: who is told, when, what
+ * to do about it, and how the program ends.  A broker that stands still looks the same at first. */
+#include "tests/lib/expect.h"
+#include "tests/lib/stranger.h"
+
+#include <bus/admin.h>
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Without a bound of their own, programs wait for 15 s.  Who need not wait ends long before: within
+ * two seconds on a machine that has time. */
+enum { LONG_BEFORE_MS = 12000, WORDS_MAX = 8 };
+
+TestSuite(stranger, .timeout = 240);
+
+static struct stranger stranger;
+
+static void meet(enum stranger_kind kind)
+{
+    cr_assert(stranger_start(&stranger, kind));
+}
+
+static void leave(void)
+{
+    stranger_stop(&stranger);
+}
+
+static void start(struct process *process, const char *server, const char *const *words)
+{
+    const char *argv[WORDS_MAX + 4] = {"errbus", words[0], "-s", server};
+    for (size_t i = 1; words[i] != NULL && i < WORDS_MAX; i++)
+        argv[i + 3] = words[i];
+    cr_assert(process_start(process, argv, NULL));
+}
+
+static const char *const programs[][WORDS_MAX] = {
+    {"pub", "-p", "a", "w", "x"}, {"sub", "a/w"}, {"tap"}, {"status"}, {"ping"}};
+
+/* Each of them ends at once with this status and these words, and tells nothing twice. */
+static void expect_all_end(int status, const char *words)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+        struct process process;
+        int64_t start_ms = test_now_ms();
+        start(&process, stranger.endpoint, programs[i]);
+        int got = process_wait(&process, SOON_MS);
+        int64_t took_ms = test_now_ms() - start_ms;
+        const char *said = strstr(process_complained(&process), words);
+        cr_log_info("%s ends with %d after %d ms", programs[i][0], got, (int)took_ms);
+        cr_expect_eq(got, status, "%s: %d: %s", programs[i][0], got, process_complained(&process));
+        cr_expect_not_null(said, "%s: %s", programs[i][0], process_complained(&process));
+        cr_expect(said == NULL || strstr(said + 1, words) == NULL, "%s", said);
+        cr_expect_lt(took_ms, LONG_BEFORE_MS, "%s", programs[i][0]);
+        process_fini(&process);
+    }
+}
+
+Test(stranger, that_speaks_first_is_no_broker)
+{
+    meet(STRANGER_GREETS);
+    expect_all_end(6, "does not speak ZeroMQ, so it is no broker");
+    leave();
+}
+
+Test(stranger, that_answers_lines_is_no_broker)
+{
+    meet(STRANGER_ANSWERS);
+    expect_all_end(6, "does not speak ZeroMQ, so it is no broker");
+    leave();
+}
+
+Test(stranger, that_hangs_up_is_no_broker)
+{
+    meet(STRANGER_HANGS_UP);
+    expect_all_end(6, "hangs up when it hears ZeroMQ");
+    leave();
+}
+
+/* A client that has a key is told the same. */
+Test(stranger, is_told_apart_with_a_key_as_well)
+{
+    static const struct {
+        enum stranger_kind kind;
+        const char *words;
+    } told[] = {{STRANGER_GREETS, "does not speak ZeroMQ"},
+                {STRANGER_ANSWERS, "does not speak ZeroMQ"},
+                {STRANGER_HANGS_UP, "hangs up when it hears ZeroMQ"}};
+    struct folder folder;
+    char path[FOLDER_PATH_BYTES_MAX + 8];
+    char key[BUS_KEY_TEXT_BYTES];
+    cr_assert(folder_make(&folder));
+    snprintf(path, sizeof path, "%s/key", folder.path);
+    expect_code(bus_key_new(path, key, NULL), BUS_OK);
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        char endpoint[512];
+        struct bus_options options;
+        struct bus_error *error = NULL;
+        struct bus *bus = NULL;
+        meet(told[i].kind);
+        (void)snprintf(endpoint, sizeof endpoint, "tcp://%s@%s", key, stranger.endpoint + 6);
+        bus_options_init(&options);
+        options.key = path;
+        expect_code(bus_open(endpoint, &options, SOON_MS, &bus, &error), BUS_EDENIED);
+        cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+        cr_expect_not_null(strstr(bus_error_message(error), told[i].words), "%s",
+                           bus_error_message(error));
+        bus_error_unref(&error);
+        leave();
+    }
+    folder_fini(&folder);
+}
+
+/* ---- what may be a broker -------------------------------------------------------------------- */
+
+struct told {
+    unsigned count;
+    char what[512];
+};
+
+static void note_doubt(const char *what, void *arg)
+{
+    struct told *told = arg;
+    told->count += 1;
+    (void)snprintf(told->what, sizeof told->what, "%s", what);
+}
+
+/* The call goes on for as long as it may, and has said what it found while it waited. */
+static void expect_doubt(const char *endpoint, const char *words)
+{
+    struct bus_options options;
+    struct bus_error *error = NULL;
+    struct bus *bus = NULL;
+    struct told told = {.count = 0};
+    int64_t start_ms = test_now_ms();
+    bus_options_init(&options);
+    options.on_doubt = note_doubt;
+    options.on_doubt_arg = &told;
+    expect_code(bus_open(endpoint, &options, SOON_MS / 2, &bus, &error), BUS_ETIMEDOUT);
+    cr_expect_geq(test_now_ms() - start_ms, SOON_MS / 2);
+    cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+    cr_expect_not_null(strstr(bus_error_message(error), words), "%s", bus_error_message(error));
+    cr_expect_eq(told.count, 1, "%u times: %s", told.count, told.what);
+    cr_expect_not_null(strstr(told.what, words), "%s", told.what);
+    cr_expect_not_null(strstr(told.what, endpoint), "%s", told.what);
+    bus_error_unref(&error);
+}
+
+Test(stranger, that_is_silent_may_be_a_broker_that_is_stopped)
+{
+    meet(STRANGER_SILENT);
+    expect_doubt(stranger.endpoint, "accepts connections and says nothing");
+    leave();
+}
+
+Test(stranger, that_closes_at_once_may_be_a_tunnel)
+{
+    meet(STRANGER_CLOSES);
+    expect_doubt(stranger.endpoint, "a tunnel without its other end");
+    leave();
+}
+
+/* A program says it on standard error while it waits, and a question fails with it. */
+Test(stranger, is_told_of_on_standard_error)
+{
+    static const char *const pub[] = {"pub", "-p", "a", "w", "x", "-W", "8", NULL};
+    static const char *const status[] = {"status", NULL};
+    struct process process;
+    const char *line = NULL;
+    meet(STRANGER_SILENT);
+    start(&process, stranger.endpoint, pub);
+    do
+        cr_assert(process_complaint(&process, SOON_MS, &line), "it says nothing of it");
+    while (strstr(line, "says nothing: it is a broker that is stopped") == NULL);
+    cr_expect_not_null(strstr(line, "; waiting on ..."), "%s", line);
+    cr_expect_eq(process_wait(&process, SOON_MS), 5, "%s", process_complained(&process));
+    process_fini(&process);
+    leave();
+    meet(STRANGER_CLOSES);
+    start(&process, stranger.endpoint, status);
+    cr_expect_eq(process_wait(&process, SOON_MS), 5, "%s", process_complained(&process));
+    cr_expect_not_null(strstr(process_complained(&process), "a tunnel without its other end"));
+    process_fini(&process);
+    leave();
+}
+
+static void go_on(const char *what, void *arg)
+{
+    note_doubt(what, arg);
+    process_signal(&stage.process, SIGCONT);
+}
+
+/* Whoever waits for a broker that stands still is told so, and comes in when it goes on. */
+Test(stranger, is_no_broker_that_stands_still, .init = stage_open, .fini = stage_close)
+{
+    struct bus_options options;
+    struct bus *bus = NULL;
+    struct told told = {.count = 0};
+    bus_options_init(&options);
+    options.party = "alice";
+    options.on_doubt = go_on;
+    options.on_doubt_arg = &told;
+    process_signal(&stage.process, SIGSTOP);
+    expect_code(bus_open(stage.control, &options, SOON_MS, &bus, NULL), BUS_OK);
+    cr_expect_eq(told.count, 1, "%u times: %s", told.count, told.what);
+    cr_expect_not_null(strstr(told.what, "a broker that is stopped"), "%s", told.what);
+    must_publish(bus, "w", "value");
+    expect_awaited(bus, "alice/w", 0, "value");
+    must_close(&bus);
+}
