@@ -550,8 +550,8 @@ static void bring_output(struct app *app, const struct words_said *said)
                                     .job = span_text(app->job_name),
                                     .error = said->attached_to,
                                     .name = span_text(said->name),
-                                    .promised = strlen(said->output)};
-    app->brought_count += world_bring(app->world, app->job, &bring, span_text(said->output));
+                                    .promised = said->output.bytes};
+    app->brought_count += world_bring(app->world, app->job, &bring, said->output);
 }
 
 /* One with secrets in it, as the library would tell it. */

@@ -9,6 +9,7 @@
 
 #define MARK "~sEcReT"
 enum { MARK_BYTES = sizeof MARK - 1 };
+enum { CLIENT_IS_OLD = 1, CLIENT_SEALS = 2 }; /* the third digit */
 
 static const struct {
     char letter;
@@ -27,8 +28,9 @@ static const struct {
 
 void secret_write(enum secret secret, const struct secret_owner *owner, char out[SECRET_BYTES + 1])
 {
+    int client = owner->is_sealing ? CLIENT_SEALS : owner->is_old ? CLIENT_IS_OLD : 0;
     int bytes = snprintf(out, SECRET_BYTES + 1, "%s%c%d%d%d-", MARK, kinds[secret].letter,
-                         (int)owner->own % 10, (int)owner->of_job % 10, owner->is_old);
+                         (int)owner->own % 10, (int)owner->of_job % 10, client);
     must(bytes == SECRET_BYTES);
 }
 
@@ -42,8 +44,10 @@ static const char *judge(const char *found, enum secret_place place)
         return "a secret of no kind";
     enum disclosure own = (enum disclosure)(found[1] - '0');
     enum disclosure of_job = (enum disclosure)(found[2] - '0');
-    bool is_unknown = place == SECRET_FROM_PARTY && found[3] == '1';
+    bool is_unknown = place == SECRET_FROM_PARTY && found[3] == '0' + CLIENT_IS_OLD;
     enum disclosure level = is_unknown ? own : disclosure_stricter(own, of_job);
+    if (found[3] == '0' + CLIENT_SEALS) /* a trace is sealed at each level */
+        level = disclosure_stricter(level, DISCLOSURE_MESSAGE);
     if (level < kinds[secret].until)
         return NULL;
     (void)snprintf(text, sizeof text,

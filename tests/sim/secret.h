@@ -26,6 +26,7 @@ struct secret_owner {
     enum disclosure own;    /* level, as the party chose it */
     enum disclosure of_job; /* UNSAID: the job asks for nothing */
     bool is_old;            /* its client knows nothing of what the job asks for */
+    bool is_sealing;        /* it seals to an auditor what others do not see */
 };
 
 enum secret_place { SECRET_FROM_PARTY, SECRET_FROM_BROKER };

@@ -144,5 +144,5 @@ Test(shrink, tells_a_planted_failure_among_workers_in_a_few_lines)
 {
     static const char *const words[] = {" joins ", " asks with ", " replies to ", NULL};
     enum { SEEDS = 16, MOMENTS_MAX = 12 };
-    cr_expect_gt(plant(SWARM_PLANT_REPLY, SEEDS, MOMENTS_MAX, words), SEEDS / 4);
+    cr_expect_gt(plant(SWARM_PLANT_REPLY, SEEDS, MOMENTS_MAX, words), SEEDS / 8);
 }

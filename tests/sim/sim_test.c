@@ -13,6 +13,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/trial.h"
+#include "tests/sim/words.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -54,12 +55,15 @@ static void show(uint64_t seed)
     trial_close(&trial);
 }
 
-static void check_seed(uint64_t seed, bool is_named, bool is_plain, struct swarm_report *sum)
+enum age { AGE_NEW, AGE_BEFORE_SEALS, AGE_BEFORE_RATES }; /* what there was when it got its name */
+
+static void check_seed(uint64_t seed, enum age age, bool is_plain, struct swarm_report *sum)
 {
     struct swarm_report report;
     struct swarm_options options = {.trace =
                                         seeds_number("ERRBUS_SIM_TRACE", 0) == 1 ? stderr : NULL,
-                                    .has_no_rate = is_named,
+                                    .has_no_rate = age >= AGE_BEFORE_RATES,
+                                    .seals_nothing = age >= AGE_BEFORE_SEALS,
                                     .is_plain = is_plain};
     uint64_t shrinks = seeds_number("ERRBUS_SIM_SHRINK", 2);
     if (shrinks == 1)
@@ -86,14 +90,17 @@ Test(sim, keeps_the_promises_under_every_seed)
     uint64_t count = seeds_count(SEEDS_DEFAULT);
     uint64_t step = seeds_number("ERRBUS_SIM_STEP", 1);
     for (uint64_t i = 0; i < count; i++)
-        check_seed(from + i * step, false, false, &sum);
+        check_seed(from + i * step, AGE_NEW, false, &sum);
     coverage_print(stderr);
-    fprintf(stderr, "%" PRIu64 " next runs, %" PRIu64 " refused\n", sum.run_count, sum.held_count);
+    fprintf(stderr,
+            "%" PRIu64 " next runs, %" PRIu64 " refused, %" PRIu64 " sealed traces opened\n",
+            sum.run_count, sum.held_count, words_opened());
     /* A swarm in which nothing happens proves nothing. */
     if (count >= SEEDS_DEFAULT && step == 1) {
         cr_assert_gt(sum.taken_count, 50 * count);
         cr_assert_gt(sum.refused_count, count);
         cr_assert_gt(sum.brought_count, count);
+        cr_assert_gt(words_opened(), count);
         cr_assert_gt(sum.end_count, 3 * count);
         cr_assert_gt(sum.crash_count, count / 4);
         cr_assert_gt(sum.request_count, count);
@@ -163,17 +170,17 @@ static const struct named_seed named_since[] = {
      "the checks did not know that a letter of an earlier attempt is named by where it is kept"},
 };
 
-static void check_named(const struct named_seed *seeds, size_t count, bool has_no_rate)
+static void check_named(const struct named_seed *seeds, size_t count, enum age age)
 {
     struct swarm_report sum = {.violation = ""};
     for (size_t i = 0; i < count; i++) {
         cr_log_info("seed %" PRIu64 ": %s", seeds[i].seed, seeds[i].found);
-        check_seed(seeds[i].seed, has_no_rate, seeds[i].is_plain, &sum);
+        check_seed(seeds[i].seed, age, seeds[i].is_plain, &sum);
     }
 }
 
 Test(sim, keeps_what_seeds_have_taught)
 {
-    check_named(named, sizeof named / sizeof named[0], true);
-    check_named(named_since, sizeof named_since / sizeof named_since[0], false);
+    check_named(named, sizeof named / sizeof named[0], AGE_BEFORE_RATES);
+    check_named(named_since, sizeof named_since / sizeof named_since[0], AGE_BEFORE_SEALS);
 }

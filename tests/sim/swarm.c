@@ -674,6 +674,9 @@ static struct secret_owner draw_owner(struct swarm *swarm, uint32_t job,
     owner.own = (enum disclosure)dice_between(dice, DISCLOSURE_FULL, DISCLOSURE_NONE);
     owner.of_job = job == 0 ? swarm->of_job : DISCLOSURE_UNSAID;
     owner.is_old = dice_hits(dice, 250);
+    if (!swarm->options.seals_nothing)
+        owner.is_sealing = dice_hits(dice, 300) && !owner.is_old;
+    options->is_sealing = owner.is_sealing;
     options->disclosure = owner.own;
     secret_write(SECRET_HOST, &owner, options->place);
     return owner;

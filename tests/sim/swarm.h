@@ -52,8 +52,9 @@ struct swarm_options {
     struct script *recorded;       /* gets its moments */
     const struct script *replayed; /* ... or it has them from there; made of the same seed */
     unsigned eases;                /* swarm_ease; only with a script */
-    bool has_no_rate; /* links take any amount at once: as seeds were that have a name */
-    bool is_plain;    /* without what came to the climate later: as seeds were that have a name */
+    bool has_no_rate;   /* links take any amount at once: as seeds were that have a name */
+    bool is_plain;      /* without what came to the climate later: as seeds were that have a name */
+    bool seals_nothing; /* likewise */
     enum swarm_plant plant;
 };
 

@@ -7,6 +7,7 @@
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/model.h"
+#include "libbus/api/sealing.h"
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/wire/disclosure.h"
@@ -41,17 +42,31 @@ static uint64_t recoverable_of(struct span id)
     return hash_of(id) % 2 == 0 ? RECOVERABLE_YES : RECOVERABLE_NO;
 }
 
-static void blame_of(struct span id, char out[16])
+/* It also says whether the maker seals, and what. */
+static void blame_of(struct span id, const struct secret_owner *owner, char out[16])
 {
-    (void)snprintf(out, 16, "p%u", (unsigned)(hash_of(id) % 1000)); /* fits */
+    int own = owner->is_sealing ? (int)owner->own : 0;
+    int of_job = owner->is_sealing ? (int)owner->of_job : 0;
+    (void)snprintf(out, 16, "%d-%d-%u", own % 10, of_job % 10, (unsigned)(hash_of(id) % 1000));
+}
+
+static struct secret_owner owner_of(struct span blame)
+{
+    const char *digits = blame.data;
+    bool is_said = blame.bytes > 3 && digits[0] > '0' && digits[0] <= '0' + DISCLOSURE_NONE;
+    if (!is_said)
+        return (struct secret_owner){.own = DISCLOSURE_UNSAID};
+    return (struct secret_owner){.own = (enum disclosure)(digits[0] - '0'),
+                                 .of_job = (enum disclosure)(digits[2] - '0'),
+                                 .is_sealing = true};
 }
 
 /* The library has given it an id; what follows from that is put in behind its back. */
-static void mark(struct bus_error *error)
+static void mark(struct bus_error *error, const struct secret_owner *owner)
 {
     char blame[16];
     struct span id = span_text(bus_error_id(error));
-    blame_of(id, blame);
+    blame_of(id, owner, blame);
     error->code = code_of(id);
     error->recoverable = recoverable_of(id);
     must(error->blame_count == 0 && error_add_blame(error, span_text(blame)));
@@ -101,6 +116,63 @@ static bool is_stand_in(const struct error_record *record)
     return span_equal(record->job, span_text("-")) && record->party.bytes == 0;
 }
 
+/* ---- what is sealed -------------------------------------------------------------------------- */
+
+static uint64_t opened_count;
+
+uint64_t words_opened(void)
+{
+    return opened_count;
+}
+
+static bool is_secret(struct span text, enum secret secret, const struct secret_owner *owner)
+{
+    char wanted[SECRET_BYTES + 1];
+    secret_write(secret, owner, wanted);
+    return span_equal(text, span_text(wanted));
+}
+
+/* Under its true name, of as many bytes. */
+static bool has_attachment(struct span list, const struct secret_owner *owner)
+{
+    struct error_attached attached;
+    return error_attached_next(&list, &attached) && is_secret(attached.name, SECRET_NAME, owner) &&
+           attached.bytes == SECRET_BYTES;
+}
+
+/* NULL: whoever has the key reads all that others do not see, and they see what they may. */
+static const char *judge_sealed(const struct error_record *record, const struct secret_owner *owner)
+{
+    static uint8_t room[SEALED_TRACE_BYTES_MAX];
+    static struct error_sealing *sealing;
+    struct sealed_trace trace;
+    enum disclosure level = disclosure_stricter(owner->own, owner->of_job);
+    struct span type = record->type;
+    struct span message = record->message;
+    free(sealing);
+    sealing = sealing_keep(record->sealed);
+    if (record->sealed.bytes == 0)
+        return "what its party sealed";
+    if (level < DISCLOSURE_TYPE && !is_secret(message, SECRET_MESSAGE, owner))
+        return "its message, which is not sealed";
+    if (level < DISCLOSURE_NONE && !is_secret(type, SECRET_TYPE, owner))
+        return "its type, which is not sealed";
+    const char *closed = sealing_open(sealing, record->id, around_auditor(), room, &trace);
+    if (closed != NULL)
+        return closed;
+    if (trace.type.bytes > 0)
+        type = trace.type;
+    if (trace.message.bytes > 0)
+        message = trace.message;
+    if (!is_secret(type, SECRET_TYPE, owner) || !is_secret(message, SECRET_MESSAGE, owner) ||
+        !is_secret(trace.stacktrace, SECRET_STACKTRACE, owner))
+        return "a text that was sealed";
+    if (record->attachments.bytes > 0 && !has_attachment(trace.attachments, owner))
+        return "the name of an attachment, which was sealed";
+    opened_count += 1;
+    return NULL;
+}
+
 /* An error that is passed on as it came says what it said, and has it as its cause. */
 const char *words_judge(struct span error)
 {
@@ -118,8 +190,9 @@ const char *words_judge(struct span error)
         if (!is_ours(record) || is_of_bus(records, record) || is_stand_in(record))
             continue;
         uint32_t maker = maker_of(records, count, record->code);
+        struct secret_owner owner = owner_of(record->blames);
         if (maker < count)
-            blame_of(records[maker].id, blame);
+            blame_of(records[maker].id, &owner, blame);
         const char *lost = maker == count ? "its code, or whose error it is"
                            : record->recoverable != recoverable_of(records[maker].id)
                                ? "whether it may pass"
@@ -127,7 +200,8 @@ const char *words_judge(struct span error)
                            : !has_retry(records, count, record->retry_after_ms)   ? "its cause"
                            : record->party.bytes == 0 || record->incarnation == 0 ? "its party"
                            : record->wall_ns == 0                                 ? "its stamp"
-                                                                                  : NULL;
+                           : maker == i && owner.is_sealing ? judge_sealed(record, &owner)
+                                                            : NULL;
         if (lost == NULL)
             continue;
         (void)snprintf(text, sizeof text, "of the error %.*s is lost: %s", (int)record->id.bytes,
@@ -173,7 +247,7 @@ static struct bus_error *make(const struct words *words, const struct bus_error 
     struct bus_error *error = plant(&words->owner, inner != NULL ? inner : cause);
     if (cause != NULL)
         must(bus_error_set_kind(error, "dependency") == BUS_OK);
-    must(bus_error_add_data(error, said->name, said->output, SECRET_BYTES) == BUS_OK);
+    must(bus_error_add_data(error, said->name, said->output.data, said->output.bytes) == BUS_OK);
     bus_error_unref(&inner);
     return error;
 }
@@ -187,6 +261,21 @@ static struct bus *bus_of(const struct words *words)
     (void)snprintf(bus.job, sizeof bus.job, "%s", words->job);
     (void)snprintf(bus.party, sizeof bus.party, "%s", words->party);
     return &bus;
+}
+
+/* A sealed attachment goes under another name, in a box of its own. */
+static void seal_output(const struct error_sealing *sealing, struct words_said *said)
+{
+    static uint8_t box[SEALED_PIECE_HEAD_BYTES + SECRET_BYTES + SEAL_BOX_BYTES];
+    uint8_t plain[SEALED_PIECE_HEAD_BYTES + SECRET_BYTES];
+    struct sealed_piece piece = {.is_last = true};
+    memcpy(piece.label, sealing->label, sizeof piece.label);
+    sealed_piece_write(&piece, plain);
+    memcpy(plain + SEALED_PIECE_HEAD_BYTES, said->output.data, SECRET_BYTES);
+    must(seal_close(sealing->data, span_of(plain, sizeof plain), box));
+    sealed_name(0, said->name);
+    said->output = span_of(box, sizeof box);
+    must(said->output.bytes == sealed_bytes(SECRET_BYTES));
 }
 
 void words_forget_job(struct session *session)
@@ -204,6 +293,7 @@ void words_say(const struct words *words, struct words_said *out_said)
 {
     static char id[LIMIT_ERROR_ID_BYTES + 1];
     static char attached_to[LIMIT_ERROR_ID_BYTES + 1];
+    static char output[SECRET_BYTES + 1];
     struct bus *bus = bus_of(words);
     struct error_record head;
     char host[SECRET_BYTES + 1];
@@ -211,7 +301,8 @@ void words_say(const struct words *words, struct words_said *out_said)
     secret_write(SECRET_HOST, &words->owner, host);
     around_set(words->now_ns, host);
     secret_write(SECRET_NAME, &words->owner, out_said->name);
-    secret_write(SECRET_OUTPUT, &words->owner, out_said->output);
+    secret_write(SECRET_OUTPUT, &words->owner, output);
+    out_said->output = span_text(output);
     bool has_cause = words->cause.bytes > 0 && words->cause.bytes < CAUSE_BYTES_MAX;
     struct bus_error *cause = has_cause ? error_from_wire(words->cause) : NULL;
     struct bus_error *error = NULL;
@@ -221,13 +312,16 @@ void words_say(const struct words *words, struct words_said *out_said)
         error = make(words, cause, out_said);
         error_stamp(bus, error, words->topic, words->seq);
         if (error->causes != NULL && error->causes[0] != cause)
-            mark(error->causes[0]);
-        mark(error);
+            mark(error->causes[0], &words->owner);
+        mark(error, &words->owner);
     }
     out_said->error = error_to_wire(bus, error, ERROR_TYPE_ABANDONED, words->topic, words->seq);
     (void)snprintf(attached_to, sizeof attached_to, "%s",
                    bus->attach_jobs != NULL ? bus_error_id(error) : "");
     out_said->attached_to = span_text(attached_to);
+    const struct error_sealing *sealing = error_identity_of(error)->sealing;
+    if (out_said->attached_to.bytes > 0 && sealing != NULL)
+        seal_output(sealing, out_said);
     attach_fini(bus);
     must(error_decode(out_said->error, &head, 1, &count) == WIRE_OK && count == 1);
     (void)snprintf(id, sizeof id, "%.*s", (int)head.id.bytes, (const char *)head.id.data);

@@ -3,11 +3,13 @@
  * brought onto the wire by the library itself: what it lets out is what is looked at.
  *
  * What must remain of an error, whoever passes it on, follows from its id and that of its first
- * cause; so whoever is told it can see whether it did. */
+ * cause; so whoever is told it can see whether it did.  The same holds for what a party has sealed:
+ * whoever is told opens it, as the auditor would. */
 #ifndef SIM_WORDS_H
 #define SIM_WORDS_H
 
 #include "libbus/session/session.h"
+#include "libbus/wire/sealed.h"
 #include "tests/sim/secret.h"
 
 #include <stdbool.h>
@@ -30,8 +32,8 @@ struct words_said {
     struct span error;
     struct span id;
     struct span attached_to; /* the id of the error whose output is to be brought; empty: none */
-    char name[SECRET_BYTES + 1];
-    char output[SECRET_BYTES + 1];
+    char name[SEALED_NAME_BYTES];
+    struct span output;
 };
 
 void words_say(const struct words *words, struct words_said *out_said);
@@ -39,5 +41,7 @@ void words_say(const struct words *words, struct words_said *out_said);
 void words_forget_job(struct session *session);
 /* NULL: all that must remain of what was said so did; otherwise a sentence. */
 const char *words_judge(struct span error);
+/* How many traces words_judge() has opened so far, and found to be whole. */
+uint64_t words_opened(void);
 
 #endif

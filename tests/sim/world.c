@@ -1118,6 +1118,8 @@ void world_start(struct world *world, uint32_t index)
         .library = span_text("simulation"),
         .host = span_text(host->options.place[0] != 0 ? host->options.place : "nowhere"),
         .disclosure = host->options.disclosure,
+        .auditor = span_of(around_auditor()->public_key, host->options.is_sealing ? KEY_BYTES : 0),
+        .can_seal = host->options.is_sealing,
         .pid = index + 1,
         .client = (uint64_t)(index + 1) << 32 | (host->starts + 1),
         .heartbeat_ms = host->options.heartbeat_ms,

@@ -88,6 +88,7 @@ struct host_options {
     size_t outbox_bytes_max, inbox_bytes_max; /* 0: a MiB */
     uint64_t chunk_bytes_max;                 /* 0: as the protocol allows */
     enum disclosure disclosure;               /* of its errors */
+    bool is_sealing;                          /* their traces, to the auditor of around.h */
     char place[24];                           /* where it runs; "": nowhere */
     bool is_guard;
     bool is_courier;     /* an observer: job and party are empty */
