@@ -726,6 +726,11 @@ int64_t journal_thread_kept_ns(struct journal_thread *thread)
     return kept_ns;
 }
 
+void journal_thread_away(const struct journal_thread *thread, char *out)
+{
+    journal_away(thread->journal, out);
+}
+
 struct journal_step *journal_thread_logged(struct journal_thread *thread, uint64_t until)
 {
     pthread_mutex_lock(&thread->lock);

@@ -134,6 +134,8 @@ struct journal_news journal_thread_news(struct journal_thread *thread);
 /* When the last call began after which the journal was known to be ours still; INT64_MAX: nobody
  * else can have it. */
 int64_t journal_thread_kept_ns(struct journal_thread *thread);
+/* As journal_away(). */
+void journal_thread_away(const struct journal_thread *thread, char *out);
 /* How long the appends took. */
 void journal_thread_writes(struct journal_thread *thread, struct histogram *out_writes);
 /* A step with a payload that is logged now, and whose ticket is at most `until`; the caller's to

@@ -12,6 +12,8 @@
 
 struct mute {
     bool is_mute;
+    int64_t told_ns; /* when a reason was logged last */
+    char reason[JOURNAL_COMPLAINT_BYTES];
 };
 
 /* Whether the broker must be mute.  Then it waits a little, for a signal or the journal. */

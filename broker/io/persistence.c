@@ -570,6 +570,12 @@ bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns)
            now_ns - PERSISTENCE_MUTE_MS * NS_PER_MS > journal_thread_kept_ns(persistence->thread);
 }
 
+void persistence_away(const struct persistence *persistence, char *out)
+{
+    journal_thread_away(persistence->thread, out);
+    (void)as_text(out); /* in place */
+}
+
 int persistence_fd(const struct persistence *persistence)
 {
     return persistence->thread != NULL ? journal_thread_fd(persistence->thread) : -1;

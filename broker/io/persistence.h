@@ -141,6 +141,9 @@ void persistence_tell(const struct persistence *persistence, struct metric_figur
 /* Whether the journal may be another broker's by now: it was not known to be ours for
  * PERSISTENCE_MUTE_MS.  Then nobody must hear anything of this broker. */
 bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns);
+/* Why the store of the journal is away; "": it is not, or cannot tell.  out: of
+ * JOURNAL_COMPLAINT_BYTES, as UTF-8. */
+void persistence_away(const struct persistence *persistence, char *out);
 /* Whether no output is held back. */
 bool persistence_is_quiet(const struct persistence *persistence);
 int persistence_fd(

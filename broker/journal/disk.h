@@ -76,6 +76,9 @@ struct disk_ops {
     int (*keep)(struct disk *disk);
     /* [any] What waits for another machine ends soon, with -ECANCELED.  NULL: nothing does. */
     void (*give_up)(struct disk *disk);
+    /* [any] Why the disk is away, as far as it can tell; "": it is not.  out: of
+     * DISK_COMPLAINT_BYTES.  NULL: it never is. */
+    void (*away)(struct disk *disk, char *out);
     void (*close)(struct disk *disk); /* the lock too; frees what the disk has */
 };
 struct disk {

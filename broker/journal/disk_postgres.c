@@ -583,6 +583,11 @@ static void postgres_give_up(struct disk *disk)
     atomic_store(&postgres_of(disk)->store.door->is_given_up, true);
 }
 
+static void postgres_away(struct disk *disk, char *out)
+{
+    store_away(&postgres_of(disk)->store, out);
+}
+
 static void postgres_close(struct disk *disk)
 {
     struct postgres *postgres = postgres_of(disk);
@@ -619,6 +624,7 @@ static const struct disk_ops postgres_ops = {.lock = postgres_lock,
                                              .sync_names = postgres_sync_names,
                                              .keep = postgres_keep,
                                              .give_up = postgres_give_up,
+                                             .away = postgres_away,
                                              .close = postgres_close};
 
 int disk_postgres_open_door(struct door **door, const char *conninfo,

@@ -43,6 +43,13 @@ void journal_give_up(struct journal *journal)
         journal->disk->ops->give_up(journal->disk);
 }
 
+void journal_away(const struct journal *journal, char *out)
+{
+    out[0] = '\0';
+    if (journal->disk->ops->away != NULL)
+        journal->disk->ops->away(journal->disk, out);
+}
+
 uint64_t journal_lease(const struct journal *journal)
 {
     return journal->lease;

@@ -98,6 +98,9 @@ bool journal_needs_keeping(const struct journal *journal);
 enum journal_err journal_keep(struct journal *journal);
 /* [any] A call that waits for another machine ends soon, and fails. */
 void journal_give_up(struct journal *journal);
+/* [any] Why the disk is away at the moment; "": it is not, or cannot tell.  out: of
+ * JOURNAL_COMPLAINT_BYTES. */
+void journal_away(const struct journal *journal, char *out);
 /* The lease that journal_open() took. */
 uint64_t journal_lease(const struct journal *journal);
 /* The random number by which it was made. */

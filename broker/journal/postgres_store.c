@@ -32,19 +32,19 @@ void store_change_fini(struct store_change *change)
     *change = (struct store_change){.count = 0};
 }
 
-/* NULL: no memory. */
+/* Without memory: one that is never sent. */
 static struct door_statement *add_statement(struct store_change *change)
 {
+    struct door_statement *statement = &change->unsent;
     if (change->count == change->room) {
         size_t room = change->room > 0 ? 2 * change->room : 16;
         struct door_statement *grown = realloc(change->statements, room * sizeof *grown);
         change->is_short = change->is_short || grown == NULL;
-        if (grown == NULL)
-            return NULL;
-        change->statements = grown;
-        change->room = room;
+        change->statements = grown != NULL ? grown : change->statements;
+        change->room = grown != NULL ? room : change->room;
     }
-    struct door_statement *statement = &change->statements[change->count++];
+    if (change->count < change->room)
+        statement = &change->statements[change->count++];
     *statement = (struct door_statement){.count = 0};
     return statement;
 }
@@ -64,25 +64,21 @@ static void add_text(struct door_statement *statement, const char *text)
 void store_change_make(struct store_change *change, const struct store *store, uint64_t file)
 {
     struct door_statement *make = add_statement(change);
-    if (make != NULL)
-        snprintf(make->sql, sizeof make->sql,
-                 "CREATE TABLE errbus_piece_%u_%" PRIu64
-                 " (seq int8, at int8, body bytea NOT NULL, PRIMARY KEY (seq, at))"
-                 " WITH (autovacuum_enabled = false)",
-                 store->shard, file);
+    snprintf(make->sql, sizeof make->sql,
+             "CREATE TABLE errbus_piece_%u_%" PRIu64
+             " (seq int8, at int8, body bytea NOT NULL, PRIMARY KEY (seq, at))"
+             " WITH (autovacuum_enabled = false)",
+             store->shard, file);
     struct door_statement *alter = add_statement(change);
-    if (alter != NULL)
-        snprintf(alter->sql, sizeof alter->sql,
-                 "ALTER TABLE errbus_piece_%u_%" PRIu64 " ALTER body SET STORAGE EXTERNAL",
-                 store->shard, file);
+    snprintf(alter->sql, sizeof alter->sql,
+             "ALTER TABLE errbus_piece_%u_%" PRIu64 " ALTER body SET STORAGE EXTERNAL",
+             store->shard, file);
 }
 
 void store_change_name(struct store_change *change, const struct store *store,
                        const struct store_file *file)
 {
     struct door_statement *statement = add_statement(change);
-    if (statement == NULL)
-        return;
     snprintf(statement->sql, sizeof statement->sql,
              "INSERT INTO errbus_file (shard, file, name, bytes) VALUES ($1, $2, $3, $4)"
              " ON CONFLICT (shard, file) DO UPDATE SET name = excluded.name,"
@@ -96,8 +92,6 @@ void store_change_name(struct store_change *change, const struct store *store,
 void store_change_remove(struct store_change *change, const struct store *store, uint64_t file)
 {
     struct door_statement *statement = add_statement(change);
-    if (statement == NULL)
-        return;
     snprintf(statement->sql, sizeof statement->sql,
              "DELETE FROM errbus_file WHERE shard = $1 AND file = $2");
     add_number(statement, store->shard);
@@ -108,8 +102,6 @@ void store_change_write(struct store_change *change, const struct store *store, 
                         uint64_t at, struct span body)
 {
     struct door_statement *statement = add_statement(change);
-    if (statement == NULL)
-        return;
     snprintf(statement->sql, sizeof statement->sql,
              "INSERT INTO errbus_piece_%u_%" PRIu64 " (seq, at, body) VALUES ($1, $2, $3)",
              store->shard, file);
@@ -123,13 +115,11 @@ void store_change_write(struct store_change *change, const struct store *store, 
 static void add_fence(struct store_change *change, const struct store *store)
 {
     struct door_statement *statement = add_statement(change);
-    if (statement == NULL)
-        return;
     snprintf(statement->sql, sizeof statement->sql,
              "WITH mine AS (UPDATE errbus_shard SET seq = $3::int8, session = pg_backend_pid(),"
              " ends = clock_timestamp() + %d * interval '1 ms'"
              " WHERE shard = $1 AND epoch = $2 AND seq = $3::int8 - 1 RETURNING 1)"
-             " SELECT 1 / count(*) FROM mine",
+             " SELECT 1 / count(*), " STORE_TERMS " FROM mine",
              STORE_LEASE_MS);
     add_number(statement, store->shard);
     add_number(statement, store->epoch);
@@ -152,6 +142,34 @@ static void store_disconnect(struct store *store)
     store->is_connected = false;
 }
 
+/* Whether the answer, of at least one row, was given under the settings that were looked at. */
+static bool is_as_found(struct store *store, const struct door_answer *answer, unsigned column)
+{
+    struct span terms = store->door->ops->field(answer, 0, column);
+    if (span_equal(terms, span_text(store->found.terms)))
+        return true;
+    snprintf(
+        store->why, sizeof store->why,
+        "its settings were changed (fsync, full_page_writes, synchronous_standby_names): '%.255s' "
+        "before, and now '%.*s'",
+        store->found.terms, (int)terms.bytes, terms.data != NULL ? (const char *)terms.data : "");
+    return false;
+}
+
+void store_away(struct store *store, char *out)
+{
+    pthread_mutex_lock(&store->away.lock);
+    memcpy(out, store->away.why, sizeof store->away.why);
+    pthread_mutex_unlock(&store->away.lock);
+}
+
+static void tell_away(struct store *store, const char *why)
+{
+    pthread_mutex_lock(&store->away.lock);
+    snprintf(store->away.why, sizeof store->away.why, "%s", why);
+    pthread_mutex_unlock(&store->away.lock);
+}
+
 /* Updates the row under our epoch, on a quorum, and reads it. */
 static enum store_row look(struct store *store, uint64_t *out_seq)
 {
@@ -165,11 +183,13 @@ static enum store_row look(struct store *store, uint64_t *out_seq)
     add_number(&statements[0], store->shard);
     add_number(&statements[0], store->epoch);
     snprintf(statements[1].sql, sizeof statements[1].sql,
-             "SELECT epoch::text, seq::text FROM errbus_shard WHERE shard = $1");
+             "SELECT epoch::text, seq::text, " STORE_TERMS " FROM errbus_shard WHERE shard = $1");
     add_number(&statements[1], store->shard);
     store->door->ops->run(store->door, statements, 2, &answer);
-    if (answer.verdict == DOOR_DONE) {
-        bool is_there = store->door->ops->rows(&answer) == 1;
+    bool is_there = answer.verdict == DOOR_DONE && store->door->ops->rows(&answer) == 1;
+    if (is_there && !is_as_found(store, &answer, 2)) {
+        store_disconnect(store);
+    } else if (answer.verdict == DOOR_DONE) {
         uint64_t epoch = is_there ? field_number(store, &answer, 0) : 0;
         *out_seq = is_there ? field_number(store, &answer, 1) : 0;
         row = epoch == store->epoch ? ROW_OURS : epoch > store->epoch ? ROW_FENCED : ROW_WRONG;
@@ -224,8 +244,11 @@ static int settle_doubt(struct store *store, uint64_t seq)
         }
         if (row == ROW_WRONG || (row == ROW_OURS && found + 1 < seq))
             return forgot(store, found);
-        if (row == ROW_OURS)
+        if (row == ROW_OURS) {
+            tell_away(store, "");
             return found >= seq;
+        }
+        tell_away(store, store->why);
         store->door->ops->rest(store->door);
     }
     return -ECANCELED;
@@ -245,12 +268,14 @@ static int try_commit(struct store *store, const struct store_change *change)
     int result = 0;
     store->door->ops->run(store->door, change->statements, change->count, &answer);
     bool is_refused = answer.verdict == DOOR_REFUSED;
-    if (answer.verdict == DOOR_DONE) {
+    bool is_done = answer.verdict == DOOR_DONE;
+    if (is_done && is_as_found(store, &answer, 1)) {
         result = 1;
     } else if (is_refused && is_final(answer.state)) {
         result = refuse_for_good(store, &answer);
     } else {
-        snprintf(store->why, sizeof store->why, "%s", answer.why);
+        if (!is_done)
+            snprintf(store->why, sizeof store->why, "%s", answer.why);
         if (!is_refused)
             store_disconnect(store);
         result = settle_doubt(store, store->seq + 1);

@@ -16,6 +16,8 @@
  *   the number of the commit before, or undoes the whole.
  * - A commit of which the answer is missing, or came with a warning, is in doubt.  The row is then
  *   updated once more under the same epoch, and that update says by `seq` what became of it.
+ * - A commit that was made under other settings than those that were looked at is in doubt, too.
+ *   The server is then looked at again, and is away for as long as it keeps less than was promised.
  * - `ends` and `session` say only how soon another broker may take the shard.  Clocks keep nothing
  *   safe here.
  *
@@ -28,7 +30,10 @@
 #include "broker/journal/format.h"
 #include "broker/journal/postgres_door.h"
 
+#include <pthread.h>
+
 enum {
+    STORE_TERMS_CHARACTERS = 255, /* of STORE_TERMS */
     STORE_VERSION = 2,
     STORE_HOLDER_BYTES = 160,
     STORE_PIECE_BYTES = 256 * 1024, /* of one row */
@@ -49,6 +54,18 @@ struct store_found {
     unsigned confirming;  /* standbys that a commit waits for, by that setting */
     unsigned synchronous; /* standbys connected that may confirm one */
     unsigned hidden;      /* standbys of which this user may not see more */
+    char terms[4 * STORE_TERMS_CHARACTERS + 1]; /* the settings that a commit depends on */
+};
+/* Each commit and each look brings them along.  So a setting that changes is noticed with the next
+ * one, and costs no round trip. */
+#define STORE_TERMS                                                                                \
+    "left(current_setting('fsync') || ' ' || current_setting('full_page_writes') || ' ' ||"        \
+    " current_setting('synchronous_standby_names'), 255)"
+
+/* Why the store is away, for another thread. */
+struct store_away {
+    pthread_mutex_t lock;
+    char why[DISK_COMPLAINT_BYTES]; /* "": it is not */
 };
 
 struct store {
@@ -63,6 +80,7 @@ struct store {
     bool is_connected;
     bool is_fenced;
     char why[DISK_COMPLAINT_BYTES]; /* about the last failure */
+    struct store_away away;
 };
 
 /* What a commit changes.  Statements stand in the order in which they were added. */
@@ -71,6 +89,7 @@ struct store_change {
     size_t count;
     size_t room;
     bool is_short; /* of memory: the commit fails */
+    struct door_statement unsent;
 };
 
 /* The files as they are in the store. */
@@ -122,6 +141,10 @@ void store_change_write(struct store_change *change, const struct store *store, 
 int store_commit(struct store *store, struct store_change *change);
 /* Says that the holder is still there, and learns whether it still is.  As store_commit(). */
 int store_keep(struct store *store);
+
+/* [any] Why the store is away at the moment; "": it is not, or has not answered yet.  out: of
+ * DISK_COMPLAINT_BYTES. */
+void store_away(struct store *store, char *out);
 
 /* How many standbys a setting of synchronous_standby_names lets a commit wait for. */
 unsigned store_quorum(const char *setting);

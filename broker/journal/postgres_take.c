@@ -32,6 +32,7 @@ int store_init(struct store *store, struct door **door, const char *conninfo, un
     uint64_t random = 0;
     *store = (struct store){.door = *door, .shard = shard, .replicas = replicas};
     *door = NULL;
+    pthread_mutex_init(&store->away.lock, NULL); /* which cannot fail on Linux */
     (void)gethostname(host, sizeof host - 1);    /* for people: may stay empty */
     (void)!getrandom(&random, sizeof random, 0); /* two attempts of one process may be alike */
     snprintf(store->holder, sizeof store->holder, "%s %ld %016" PRIx64, host, (long)getpid(),
@@ -95,6 +96,9 @@ static void read_found(struct store *store, const struct door_answer *answer)
     found->confirming = store_quorum(found->quorum);
     found->synchronous = (unsigned)number_at(store, answer, 5);
     found->hidden = (unsigned)number_at(store, answer, 6);
+    struct span terms = store->door->ops->field(answer, 0, 7);
+    snprintf(found->terms, sizeof found->terms, "%.*s", (int)terms.bytes,
+             terms.data != NULL ? (const char *)terms.data : "");
 }
 
 /* The settings of a session, and those of the server. */
@@ -112,7 +116,8 @@ static bool greet(struct store *store)
                 " current_setting('synchronous_standby_names'),"
                 " (SELECT count(*)::text FROM pg_stat_replication"
                 " WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')),"
-                " (SELECT count(*)::text FROM pg_stat_replication WHERE sync_state IS NULL)"}};
+                " (SELECT count(*)::text FROM pg_stat_replication WHERE sync_state IS NULL),"
+                " " STORE_TERMS}};
     struct door_answer answer;
     store->door->ops->run(store->door, statements, 2, &answer);
     bool is_done = answer.verdict == DOOR_DONE && store->door->ops->rows(&answer) == 1;

@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ANSWERS_MAX = 16, FIELDS_MAX = 7 };
+enum { ANSWERS_MAX = 16, FIELDS_MAX = 8 };
+/* The settings of the server, as they were looked at, and others. */
+#define TERMS "on on "
+#define OTHER_TERMS "on on ANY 1 (a)"
 
 /* What the door answers to the next call of run. */
 struct scripted {
@@ -113,6 +116,7 @@ static void begin(void)
     store.epoch = 3;
     store.seq = 7;
     store.is_connected = true;
+    snprintf(store.found.terms, sizeof store.found.terms, "%s", TERMS);
 }
 
 static void end(void)
@@ -125,20 +129,31 @@ TestSuite(postgres_store, .init = begin, .fini = end);
 
 static void expect_run(enum door_verdict verdict, const char *state)
 {
-    script.answers[script.count++] = (struct scripted){.verdict = verdict, .state = state};
+    script.answers[script.count++] =
+        (struct scripted){.verdict = verdict, .state = state, .fields = {"1", TERMS}};
 }
 
 static void expect_row(const char *epoch, const char *seq)
 {
     script.answers[script.count++] =
-        (struct scripted){.verdict = DOOR_DONE, .fields = {epoch, seq}};
+        (struct scripted){.verdict = DOOR_DONE, .fields = {epoch, seq, TERMS}};
 }
 
 /* What a server says when it is connected to: its settings. */
 static void expect_greeting(void)
 {
     script.answers[script.count++] = (struct scripted){
-        .verdict = DOOR_DONE, .fields = {"150020", "false", "on", "on", "", "0", "0"}};
+        .verdict = DOOR_DONE, .fields = {"150020", "false", "on", "on", "", "0", "0", TERMS}};
+}
+
+/* A doubt, and so many looks that are in doubt themselves. */
+static void expect_doubts(int count)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    for (int i = 0; i < count; i++) {
+        expect_greeting();
+        expect_run(DOOR_DOUBT, NULL);
+    }
 }
 
 static int commit(void)
@@ -185,11 +200,7 @@ Test(postgres_store, commits_again_what_is_not_there)
 /* What is looked at is in doubt, too, as long as no quorum has it. */
 Test(postgres_store, looks_until_the_answer_is_confirmed)
 {
-    expect_run(DOOR_DOUBT, NULL);
-    for (int i = 0; i < 3; i++) {
-        expect_greeting();
-        expect_run(DOOR_DOUBT, NULL);
-    }
+    expect_doubts(3);
     expect_greeting();
     expect_row("3", "8");
     cr_expect_eq(commit(), 0);
@@ -243,13 +254,69 @@ Test(postgres_store, tells_refusals_apart)
 Test(postgres_store, stops_waiting_when_it_is_given_up)
 {
     script.rests_max = 2;
-    expect_run(DOOR_DOUBT, NULL);
-    for (int i = 0; i < 2; i++) {
-        expect_greeting();
-        expect_run(DOOR_DOUBT, NULL);
-    }
+    expect_doubts(2);
     cr_expect_eq(commit(), -ECANCELED);
     cr_expect_eq(store.seq, 7);
+}
+
+/* ---- settings that change -------------------------------------------------------------------- */
+
+/* A server with a standby that must confirm, and one that waits for nobody any more. */
+static void expect_strict_greeting(void)
+{
+    script.answers[script.count++] = (struct scripted){
+        .verdict = DOOR_DONE,
+        .fields = {"150020", "false", "on", "on", "ANY 1 (a)", "1", "0", OTHER_TERMS}};
+}
+
+static void expect_row_under(const char *terms, const char *seq)
+{
+    script.answers[script.count++] =
+        (struct scripted){.verdict = DOOR_DONE, .fields = {"3", seq, terms}};
+}
+
+static void expect_away(const char *text)
+{
+    char why[DISK_COMPLAINT_BYTES];
+    store_away(&store, why);
+    if (text[0] == '\0')
+        cr_expect_str_eq(why, "");
+    else
+        cr_expect_not_null(strstr(why, text), "%s", why);
+}
+
+/* It was made before anybody looked at these settings, so it may be on no standby. */
+Test(postgres_store, looks_again_after_a_commit_under_other_settings)
+{
+    script.answers[script.count++] =
+        (struct scripted){.verdict = DOOR_DONE, .fields = {"1", OTHER_TERMS}};
+    expect_strict_greeting();
+    expect_row_under(OTHER_TERMS, "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.commits, 1);
+    cr_expect_eq(script.connects, 1);
+    expect_away("");
+}
+
+/* The holder says that it is there, and finds that nobody confirms commits any more. */
+Test(postgres_store, is_away_while_the_quorum_is_not_in_force)
+{
+    store.replicas = 1;
+    snprintf(store.found.terms, sizeof store.found.terms, "%s", OTHER_TERMS);
+    script.rests_max = 3;
+    expect_row_under(TERMS, "7");
+    expect_greeting();
+    expect_greeting();
+    cr_expect_eq(store_keep(&store), -ECANCELED);
+    cr_expect_eq(script.looks, 1, "no server that promises too little is asked");
+    cr_expect_not(store.is_connected);
+    expect_away("set it to 'ANY 1 (NAME, NAME)'");
+    atomic_store(&script.door.is_given_up, false);
+    expect_strict_greeting();
+    expect_row_under(OTHER_TERMS, "7");
+    cr_expect_eq(store_keep(&store), 0);
+    expect_away("");
 }
 
 /* Held by another, in doubt, and free. */

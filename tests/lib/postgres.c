@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* postgres.c -- a PostgreSQL of one's own; see postgres.h. */
+#include "tests/lib/postgres.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROGRAMS "/usr/lib/postgresql/15/bin/"
+#define STANDBYS "ANY 1 (node0, node1, node2)"
+enum {
+    SERVER_MS = 60000, /* a bound against hanging */
+    ARGS_MAX = 48,
+    SETTING_BYTES = POSTGRES_CONNINFO_BYTES + 32,
+    POLL_US = 20000,
+};
+
+static bool complain(struct postgres *postgres, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool complain(struct postgres *postgres, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(postgres->why, sizeof postgres->why, format, args);
+    va_end(args);
+    return false;
+}
+
+bool postgres_is_installed(void)
+{
+    return access(PROGRAMS "postgres", X_OK) == 0 && access(PROGRAMS "pg_basebackup", X_OK) == 0 &&
+           access(PROGRAMS "psql", X_OK) == 0;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Starts a program of PostgreSQL, as a user who may run it; NULL behind the arguments. */
+static bool start_program(struct process *process, const char *const *arguments)
+{
+    static const char *const as_nobody[] = {"/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup",
+                                            "--clear-groups", "--pdeathsig=KILL"};
+    const char *argv[ARGS_MAX] = {NULL};
+    size_t count = 0;
+    if (geteuid() == 0)
+        for (; count < sizeof as_nobody / sizeof as_nobody[0]; count++)
+            argv[count] = as_nobody[count];
+    for (size_t i = 0; arguments[i] != NULL && count + 1 < ARGS_MAX; i++)
+        argv[count++] = arguments[i];
+    return process_start(process, argv, NULL);
+}
+
+static bool run_program(struct postgres *postgres, const char *const *arguments)
+{
+    struct process process = {0};
+    bool is_started = start_program(&process, arguments);
+    int code = is_started ? process_wait(&process, SERVER_MS) : -1;
+    if (code != 0)
+        (void)complain(postgres, "%s ended with %d: %.300s", arguments[0], code,
+                       is_started ? process_complained(&process) : "it did not start");
+    process_fini(&process);
+    return code == 0;
+}
+
+bool postgres_query(struct postgres *postgres, unsigned node, const char *sql, char *out,
+                    size_t bytes)
+{
+    const char *const argv[] = {PROGRAMS "psql",
+                                "-XqAt",
+                                "-h",
+                                postgres->nodes[node].sockets,
+                                "-U",
+                                "postgres",
+                                "-c",
+                                sql,
+                                NULL};
+    struct process process = {0};
+    if (!start_program(&process, argv))
+        return complain(postgres, "psql did not start");
+    int code = process_wait(&process, SERVER_MS);
+    snprintf(out, bytes, "%s", process_said(&process));
+    out[strcspn(out, "\n")] = '\0';
+    if (code != 0)
+        (void)complain(postgres, "node%u: %s: %.300s", node, sql, process_complained(&process));
+    process_fini(&process);
+    return code == 0 && *out != '\0';
+}
+
+static bool await_answer(struct postgres *postgres, unsigned node, const char *sql, char *out,
+                         size_t bytes)
+{
+    int64_t end_ms = test_now_ms() + SERVER_MS;
+    while (!postgres_query(postgres, node, sql, out, bytes)) {
+        if (test_now_ms() >= end_ms)
+            return complain(postgres, "node%u has no answer to: %s", node, sql);
+        usleep(POLL_US);
+    }
+    return true;
+}
+
+bool postgres_await(struct postgres *postgres, unsigned node, const char *sql)
+{
+    char answer[200];
+    return await_answer(postgres, node, sql, answer, sizeof answer);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static bool start_node(struct postgres *postgres, unsigned number)
+{
+    struct postgres_node *node = &postgres->nodes[number];
+    char sockets[SETTING_BYTES], log[SETTING_BYTES], name[SETTING_BYTES], primary[SETTING_BYTES];
+    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", node->sockets);
+    snprintf(log, sizeof log, "log_directory=%s", node->sockets);
+    snprintf(name, sizeof name, "cluster_name=node%u", number);
+    snprintf(primary, sizeof primary, "primary_conninfo=%s", postgres->conninfo);
+    const char *const argv[] = {PROGRAMS "postgres",
+                                "-D",
+                                node->data,
+                                "-c",
+                                "listen_addresses=",
+                                "-c",
+                                sockets,
+                                "-c",
+                                "logging_collector=on",
+                                "-c",
+                                log,
+                                "-c",
+                                "max_connections=30",
+                                "-c",
+                                "shared_buffers=16MB",
+                                "-c",
+                                "wal_keep_size=512MB",
+                                "-c",
+                                "wal_retrieve_retry_interval=100ms",
+                                "-c",
+                                name,
+                                "-c",
+                                primary,
+                                NULL};
+    if (!start_program(&node->server, argv))
+        return complain(postgres, "node%u did not start", number);
+    return postgres_await(postgres, number, "SELECT 1");
+}
+
+static bool make_primary(struct postgres *postgres, bool has_standbys)
+{
+    struct postgres_node *node = &postgres->nodes[0];
+    char path[POSTGRES_PATH_BYTES + 32];
+    const char *const make[] = {PROGRAMS "initdb", "-D", node->data, "-A", "trust", "-N", "-U",
+                                "postgres",        NULL};
+    if (!run_program(postgres, make))
+        return false;
+    snprintf(path, sizeof path, "%s/postgresql.conf", node->data);
+    FILE *settings = fopen(path, "ae");
+    if (settings == NULL)
+        return complain(postgres, "%s cannot be written", path);
+    fprintf(settings, "synchronous_standby_names = '%s'\n", has_standbys ? STANDBYS : "");
+    if (fclose(settings) != 0)
+        return complain(postgres, "%s cannot be written", path);
+    return start_node(postgres, 0);
+}
+
+static bool copy_node(struct postgres *postgres, unsigned number)
+{
+    const char *const copy[] = {PROGRAMS "pg_basebackup",
+                                "-d",
+                                postgres->conninfo,
+                                "-D",
+                                postgres->nodes[number].data,
+                                "-R",
+                                "-c",
+                                "fast",
+                                "--no-sync",
+                                NULL};
+    return run_program(postgres, copy) && start_node(postgres, number);
+}
+
+/* The folders of all nodes, and how each of them is reached. */
+static bool name_nodes(struct postgres *postgres)
+{
+    char hosts[POSTGRES_NODES_MAX * POSTGRES_PATH_BYTES] = "";
+    char folder[FOLDER_PATH_BYTES_MAX];
+    size_t bytes = 0;
+    memcpy(folder, postgres->folder.path, sizeof folder);
+    for (unsigned i = 0; i < postgres->count; i++) {
+        struct postgres_node *node = &postgres->nodes[i];
+        snprintf(node->data, sizeof node->data, "%s/node%u", folder, i);
+        snprintf(node->sockets, sizeof node->sockets, "%s/s%u", folder, i);
+        if (mkdir(node->sockets, 0777) != 0 || chmod(node->sockets, 0777) != 0)
+            return complain(postgres, "%s cannot be made", node->sockets);
+        bytes += (size_t)snprintf(hosts + bytes, sizeof hosts - bytes, "%s%s", i > 0 ? "," : "",
+                                  node->sockets);
+    }
+    snprintf(postgres->conninfo, sizeof postgres->conninfo,
+             "host=%s user=postgres dbname=postgres target_session_attrs=read-write", hosts);
+    return true;
+}
+
+bool postgres_start(struct postgres *postgres, unsigned standbys)
+{
+    *postgres = (struct postgres){.count = standbys + 1};
+    if (!folder_make(&postgres->folder) || chmod(postgres->folder.path, 0777) != 0)
+        return complain(postgres, "no folder can be made");
+    if (!name_nodes(postgres) || !make_primary(postgres, standbys > 0))
+        return false;
+    for (unsigned i = 1; i < postgres->count; i++)
+        if (!copy_node(postgres, i))
+            return false;
+    return postgres_await_standbys(postgres, 0, standbys);
+}
+
+void postgres_fini(struct postgres *postgres)
+{
+    for (unsigned i = 0; i < postgres->count; i++)
+        postgres_kill(postgres, i);
+    folder_fini(&postgres->folder);
+}
+
+/* ---- standbys -------------------------------------------------------------------------------- */
+
+bool postgres_await_standbys(struct postgres *postgres, unsigned node, unsigned count)
+{
+    char sql[200];
+    if (count == 0)
+        return true;
+    snprintf(sql, sizeof sql,
+             "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"
+             " AND sync_state IN ('sync', 'quorum') HAVING count(*) >= %u",
+             count);
+    return postgres_await(postgres, node, sql);
+}
+
+bool postgres_set_standbys(struct postgres *postgres, unsigned node, const char *names)
+{
+    char sql[200], answer[200];
+    snprintf(sql, sizeof sql, "ALTER SYSTEM SET synchronous_standby_names = '%s'", names);
+    (void)postgres_query(postgres, node, sql, answer, sizeof answer); /* it answers nothing */
+    if (!postgres_query(postgres, node, "SELECT pg_reload_conf()", answer, sizeof answer))
+        return false;
+    snprintf(sql, sizeof sql, "SELECT 1 WHERE current_setting('synchronous_standby_names') = '%s'",
+             names);
+    return postgres_await(postgres, node, sql);
+}
+
+bool postgres_cancel_commit(struct postgres *postgres, unsigned node, unsigned long *pid)
+{
+    char sql[200], answer[200];
+    snprintf(sql, sizeof sql,
+             "SELECT pid, pg_cancel_backend(pid) FROM pg_stat_activity"
+             " WHERE wait_event = 'SyncRep' AND pid <> %lu",
+             *pid);
+    if (!await_answer(postgres, node, sql, answer, sizeof answer))
+        return false;
+    *pid = strtoul(answer, NULL, 10);
+    return true;
+}
+
+bool postgres_promote(struct postgres *postgres, unsigned node)
+{
+    char answer[200];
+    if (!postgres_query(postgres, node, "SELECT pg_promote(true, 60)", answer, sizeof answer))
+        return false;
+    return strcmp(answer, "t") == 0 || complain(postgres, "node%u was not promoted", node);
+}
+
+unsigned postgres_primary(struct postgres *postgres)
+{
+    unsigned node = 0;
+    for (; node < postgres->count; node++) {
+        char answer[200];
+        if (postgres->nodes[node].server.pid > 0 &&
+            postgres_query(postgres, node, "SELECT pg_is_in_recovery()", answer, sizeof answer) &&
+            strcmp(answer, "f") == 0)
+            break;
+    }
+    return node;
+}
+
+unsigned postgres_foremost(struct postgres *postgres)
+{
+    unsigned foremost = 0;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < postgres->count; i++) {
+        char answer[200];
+        if (postgres->nodes[i].server.pid <= 0 ||
+            !postgres_query(postgres, i,
+                            "SELECT pg_wal_lsn_diff(greatest(pg_last_wal_receive_lsn(),"
+                            " pg_last_wal_replay_lsn()), '0/0')",
+                            answer, sizeof answer))
+            continue;
+        uint64_t has = strtoull(answer, NULL, 10);
+        foremost = has > most ? i : foremost;
+        most = has > most ? has : most;
+    }
+    return foremost;
+}
+
+bool postgres_join(struct postgres *postgres, unsigned node)
+{
+    const char *const clear[] = {"/bin/rm", "-rf", postgres->nodes[node].data, NULL};
+    postgres_kill(postgres, node);
+    return run_program(postgres, clear) && copy_node(postgres, node);
+}
+
+/* ---- killing --------------------------------------------------------------------------------- */
+
+/* -1: it is gone. */
+static long parent_of(const char *pid)
+{
+    char path[64];
+    long parent = -1;
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    /* No program of PostgreSQL has a blank or a bracket in its name. */
+    if (file != NULL && fscanf(file, "%*d (%*[^)]) %*c %ld", &parent) != 1)
+        parent = -1;
+    if (file != NULL)
+        fclose(file);
+    return parent;
+}
+
+static void kill_children(pid_t parent)
+{
+    DIR *all = opendir("/proc");
+    if (all == NULL)
+        return;
+    for (const struct dirent *entry; (entry = readdir(all)) != NULL;)
+        if (isdigit((unsigned char)entry->d_name[0]) && parent_of(entry->d_name) == parent)
+            (void)kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL); /* or it is gone */
+    closedir(all);
+}
+
+/* The server is stopped first, so that it starts no more children. */
+void postgres_kill(struct postgres *postgres, unsigned node)
+{
+    struct process *server = &postgres->nodes[node].server;
+    if (server->pid > 0) {
+        process_signal(server, SIGSTOP);
+        kill_children(server->pid);
+        process_signal(server, SIGKILL);
+        (void)process_wait(server, SERVER_MS);
+    }
+    process_fini(server);
+}
+
+bool postgres_revive(struct postgres *postgres, unsigned node)
+{
+    return start_node(postgres, node);
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* disk_postgres_test.c -- what a sync commits, and what the next holder finds, through a door to a
+ * server in memory.  It knows the statements of postgres_store.c by how they begin. */
+#include "broker/journal/postgres_store.h"
+
+#include "libbus/base/must.h"
+#include "tests/lib/folder.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SEGMENT "00000000000000000000.journal"
+#define SECOND "00000000000000065536.journal"
+#define TERMS "on on "
+enum {
+    FILES_MAX = 16,
+    PIECES_MAX = 64,
+    FIELDS_MAX = 8,
+    TEXT_BYTES = 64,
+    BODY_BYTES = 2 * STORE_PIECE_BYTES + 1,
+};
+
+struct piece {
+    uint64_t file;
+    uint64_t seq;
+    uint64_t at;
+    size_t bytes;
+    char *body;
+};
+struct file_row {
+    uint64_t number;
+    uint64_t bytes;
+    char name[FORMAT_NAME_BYTES];
+    bool is_named; /* it has a row in errbus_file */
+    bool has_table;
+};
+
+/* The tables of one server. */
+static struct {
+    uint64_t epoch;
+    uint64_t seq;
+    struct file_row files[FILES_MAX];
+    size_t file_count;
+    struct piece pieces[PIECES_MAX];
+    size_t piece_count;
+    unsigned commits;
+    size_t statements; /* of the last commit, without its fence */
+} server;
+
+/* What a statement answers. */
+struct rows {
+    char texts[FILES_MAX + PIECES_MAX][FIELDS_MAX][TEXT_BYTES];
+    struct span bodies[FILES_MAX + PIECES_MAX]; /* the third field, where it is one */
+    size_t count;
+};
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static bool begins(const struct door_statement *statement, const char *text)
+{
+    return strncmp(statement->sql, text, strlen(text)) == 0;
+}
+
+static struct file_row *row_of(uint64_t number)
+{
+    size_t i = 0;
+    while (i < server.file_count && server.files[i].number != number)
+        i++;
+    if (i == server.file_count) {
+        cr_assert_lt(i, FILES_MAX);
+        server.files[server.file_count++] = (struct file_row){.number = number};
+    }
+    return &server.files[i];
+}
+
+/* The file whose table the statement names. */
+static uint64_t table_of(const struct door_statement *statement)
+{
+    unsigned shard = 0;
+    uint64_t number = 0;
+    const char *table = strstr(statement->sql, "errbus_piece_");
+    cr_assert_eq(sscanf(table, "errbus_piece_%u_%" SCNu64, &shard, &number), 2);
+    cr_assert_eq(shard, 5);
+    return number;
+}
+
+static uint64_t number_of(const struct door_statement *statement, unsigned i)
+{
+    return (uint64_t)statement->params[i].number;
+}
+
+static void insert_piece(const struct door_statement *statement)
+{
+    struct span body = statement->params[2].bytes;
+    cr_assert_lt(server.piece_count, PIECES_MAX);
+    cr_assert_leq(body.bytes, STORE_PIECE_BYTES);
+    struct piece *piece = &server.pieces[server.piece_count++];
+    *piece = (struct piece){.file = table_of(statement),
+                            .seq = number_of(statement, 0),
+                            .at = number_of(statement, 1),
+                            .bytes = body.bytes,
+                            .body = malloc(body.bytes)};
+    cr_assert(row_of(piece->file)->has_table, "a piece without its table");
+    memcpy(piece->body, body.data, body.bytes);
+}
+
+static void drop_table(uint64_t number)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < server.piece_count; i++)
+        if (server.pieces[i].file != number)
+            server.pieces[kept++] = server.pieces[i];
+        else
+            free(server.pieces[i].body);
+    server.piece_count = kept;
+    row_of(number)->has_table = false;
+}
+
+static void change(const struct door_statement *statement)
+{
+    if (begins(statement, "CREATE TABLE errbus_piece_")) {
+        row_of(table_of(statement))->has_table = true;
+    } else if (begins(statement, "INSERT INTO errbus_piece_")) {
+        insert_piece(statement);
+    } else if (begins(statement, "INSERT INTO errbus_file")) {
+        struct file_row *row = row_of(number_of(statement, 1));
+        row->is_named = true;
+        row->bytes = number_of(statement, 3);
+        snprintf(row->name, sizeof row->name, "%s", (const char *)statement->params[2].bytes.data);
+    } else if (begins(statement, "DELETE FROM errbus_file")) {
+        row_of(number_of(statement, 1))->is_named = false;
+    } else {
+        cr_assert(begins(statement, "ALTER TABLE errbus_piece_"), "%s", statement->sql);
+    }
+}
+
+static void add_row(struct rows *rows, const char *const *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        snprintf(rows->texts[rows->count][i], TEXT_BYTES, "%s", fields[i]);
+    rows->count++;
+}
+
+static void list_files(struct rows *rows)
+{
+    for (size_t i = 0; i < server.file_count; i++) {
+        const struct file_row *row = &server.files[i];
+        char number[TEXT_BYTES], bytes[TEXT_BYTES];
+        snprintf(number, sizeof number, "%" PRIu64, row->number);
+        snprintf(bytes, sizeof bytes, "%" PRIu64, row->bytes);
+        const char *const fields[] = {number, row->name, bytes, row->has_table ? "true" : "false"};
+        if (row->is_named)
+            add_row(rows, fields, 4);
+    }
+}
+
+static void list_pieces(const struct door_statement *statement, struct rows *rows)
+{
+    uint64_t seq = number_of(statement, 0), at = number_of(statement, 1);
+    for (size_t i = 0; i < server.piece_count && rows->count < STORE_PIECES_AT_ONCE; i++) {
+        const struct piece *piece = &server.pieces[i];
+        char seq_text[TEXT_BYTES], at_text[TEXT_BYTES];
+        bool is_behind = piece->seq > seq || (piece->seq == seq && piece->at > at);
+        if (piece->file != table_of(statement) || !is_behind)
+            continue;
+        snprintf(seq_text, sizeof seq_text, "%" PRIu64, piece->seq);
+        snprintf(at_text, sizeof at_text, "%" PRIu64, piece->at);
+        rows->bodies[rows->count] = span_of(piece->body, piece->bytes);
+        const char *const fields[] = {seq_text, at_text};
+        add_row(rows, fields, 2);
+    }
+}
+
+/* Tables without a file, as a holder that ended leaves them. */
+static void list_left(struct rows *rows)
+{
+    for (size_t i = 0; i < server.file_count; i++) {
+        char number[TEXT_BYTES];
+        const char *const fields[] = {number};
+        snprintf(number, sizeof number, "%" PRIu64, server.files[i].number);
+        if (server.files[i].has_table && !server.files[i].is_named)
+            add_row(rows, fields, 1);
+    }
+}
+
+static void answer_row(struct rows *rows)
+{
+    char epoch[TEXT_BYTES], seq[TEXT_BYTES];
+    const char *const fields[] = {epoch, seq, TERMS};
+    snprintf(epoch, sizeof epoch, "%" PRIu64, server.epoch);
+    snprintf(seq, sizeof seq, "%" PRIu64, server.seq);
+    add_row(rows, fields, 3);
+}
+
+/* The whole of it, or nothing. */
+static enum door_verdict commit_all(const struct door_statement *statements, size_t count,
+                                    struct rows *rows)
+{
+    static const char *const fields[] = {"1", TERMS};
+    const struct door_statement *fence = &statements[count - 1];
+    if (number_of(fence, 1) != server.epoch || number_of(fence, 2) != server.seq + 1)
+        return DOOR_REFUSED;
+    for (size_t i = 0; i + 1 < count; i++)
+        change(&statements[i]);
+    server.seq++;
+    server.commits++;
+    server.statements = count - 1;
+    add_row(rows, fields, 2);
+    return DOOR_DONE;
+}
+
+static void server_run(struct door *door, const struct door_statement *statements, size_t count,
+                       struct door_answer *out)
+{
+    static const char *const settings[] = {"150020", "false", "on", "on", "", "0", "0", TERMS};
+    char version[TEXT_BYTES];
+    const char *const versions[] = {version};
+    const struct door_statement *last = &statements[count - 1];
+    struct rows *rows = calloc(1, sizeof *rows);
+    (void)door;
+    cr_assert_not_null(rows);
+    *out = (struct door_answer){.verdict = DOOR_DONE, .rows = rows};
+    if (begins(last, "SELECT current_setting")) {
+        add_row(rows, settings, FIELDS_MAX);
+    } else if (begins(last, "SELECT version")) {
+        snprintf(version, sizeof version, "%d", STORE_VERSION);
+        add_row(rows, versions, 1);
+    } else if (begins(last, "UPDATE errbus_shard SET epoch")) {
+        server.epoch++;
+        answer_row(rows);
+    } else if (begins(last, "SELECT epoch")) {
+        answer_row(rows);
+    } else if (begins(last, "SELECT file")) {
+        list_files(rows);
+    } else if (begins(last, "SELECT seq")) {
+        list_pieces(last, rows);
+    } else if (begins(last, "SELECT substring")) {
+        list_left(rows);
+    } else if (begins(last, "DROP TABLE")) {
+        drop_table(table_of(last));
+    } else if (begins(last, "WITH mine")) {
+        out->verdict = commit_all(statements, count, rows);
+        snprintf(out->state, sizeof out->state, "22012");
+    } else {
+        cr_assert(begins(last, "UPDATE errbus_shard SET ends"), "%s", last->sql);
+    }
+}
+
+static bool server_connect(struct door *door, const char *conninfo, char *why)
+{
+    (void)door;
+    (void)conninfo;
+    (void)why;
+    return true;
+}
+
+static void server_disconnect(struct door *door)
+{
+    (void)door;
+}
+
+static size_t server_rows(const struct door_answer *answer)
+{
+    const struct rows *rows = answer->rows;
+    return rows->count;
+}
+
+static struct span server_field(const struct door_answer *answer, size_t row, unsigned column)
+{
+    const struct rows *rows = answer->rows;
+    must(row < rows->count && column < FIELDS_MAX);
+    bool is_body = column == 2 && rows->bodies[row].data != NULL;
+    return is_body ? rows->bodies[row] : span_text(rows->texts[row][column]);
+}
+
+static void server_clear(struct door_answer *answer)
+{
+    free(answer->rows);
+    answer->rows = NULL;
+}
+
+static void server_rest(struct door *door)
+{
+    (void)door;
+    cr_assert_fail("nothing is waited for");
+}
+
+static void server_close(struct door *door)
+{
+    free(door);
+}
+
+static const struct door_ops server_ops = {.connect = server_connect,
+                                           .disconnect = server_disconnect,
+                                           .run = server_run,
+                                           .rows = server_rows,
+                                           .field = server_field,
+                                           .clear = server_clear,
+                                           .rest = server_rest,
+                                           .close = server_close};
+
+/* ---- the disks ------------------------------------------------------------------------------- */
+
+static struct folder folders[2]; /* caches of two machines */
+static char bytes[BODY_BYTES];
+
+static void begin(void)
+{
+    memset(&server, 0, sizeof server);
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        cr_assert(folder_make(&folders[i]));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(i * 7 + i / 251);
+}
+
+static void end(void)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        folder_fini(&folders[i]);
+    for (size_t i = 0; i < server.piece_count; i++)
+        free(server.pieces[i].body);
+}
+
+TestSuite(disk_postgres, .init = begin, .fini = end);
+
+static struct disk *must_open(int machine)
+{
+    struct disk_shard shard = {.number = 5, .cache = folders[machine].path};
+    struct disk *disk = NULL;
+    char complaint[DISK_COMPLAINT_BYTES] = "";
+    struct door *door = calloc(1, sizeof *door);
+    cr_assert_not_null(door);
+    door->ops = &server_ops;
+    cr_assert_eq(disk_postgres_open_door(&door, "", &shard, &disk, complaint), 0, "%s", complaint);
+    return disk;
+}
+
+/* The holder from here on. */
+static struct disk *must_take(int machine)
+{
+    struct disk_owner owner;
+    struct disk *disk = must_open(machine);
+    cr_assert_eq(disk->ops->lock(disk, false, &owner), 0, "%s", disk->why);
+    cr_expect_eq(owner.lease, server.epoch);
+    return disk;
+}
+
+static int must_make(struct disk *disk, const char *name)
+{
+    int file = disk->ops->open(disk, name, DISK_MAKE);
+    cr_assert_geq(file, 0);
+    return file;
+}
+
+static void write_at(struct disk *disk, int file, size_t count, uint64_t at)
+{
+    struct iovec piece = {.iov_base = bytes, .iov_len = count};
+    cr_assert_eq(disk_write_all(disk, file, &piece, 1, at), 0);
+}
+
+static void must_sync(struct disk *disk, int file)
+{
+    cr_assert_eq(disk->ops->sync(disk, file), 0, "%s", disk->why);
+}
+
+static const struct file_row *named(const char *name)
+{
+    const struct file_row *found = NULL;
+    for (size_t i = 0; i < server.file_count; i++)
+        if (server.files[i].is_named && strcmp(server.files[i].name, name) == 0)
+            found = &server.files[i];
+    return found;
+}
+
+/* ---- what a sync commits --------------------------------------------------------------------- */
+
+Test(disk_postgres, commits_what_was_written_and_nothing_else)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    cr_expect_eq(server.commits, 0, "before a sync there is nothing in the store");
+    write_at(disk, file, 100, 0);
+    write_at(disk, file, 50, 100);
+    write_at(disk, file, 10, 4096);
+    must_sync(disk, file);
+    cr_expect_eq(server.commits, 1);
+    cr_expect_eq(server.statements, 5, "a name, a table and its storage, two pieces");
+    cr_assert_eq(server.piece_count, 2, "what touches is one piece");
+    cr_expect_eq(server.pieces[0].bytes, 150);
+    cr_expect_eq(memcmp(server.pieces[0].body + 100, bytes, 50), 0);
+    cr_expect_eq(server.pieces[1].at, 4096);
+    cr_expect_eq(named(SEGMENT)->bytes, 4106);
+    must_sync(disk, file);
+    cr_expect_eq(server.commits, 1, "there is nothing more to say");
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    cr_expect_eq(server.statements, 1, "a name and a size that stay are not said again");
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* One byte below the size of a piece, that size, one byte above it, and above two of them. */
+Test(disk_postgres, cuts_a_long_range_into_pieces)
+{
+    static const struct {
+        size_t bytes;
+        size_t pieces;
+    } rows[] = {{STORE_PIECE_BYTES - 1, 1},
+                {STORE_PIECE_BYTES, 1},
+                {STORE_PIECE_BYTES + 1, 2},
+                {2 * STORE_PIECE_BYTES + 1, 3}};
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        size_t before = server.piece_count;
+        write_at(disk, file, rows[i].bytes, 0);
+        must_sync(disk, file);
+        cr_assert_eq(server.piece_count - before, rows[i].pieces, "%zu", rows[i].bytes);
+        const struct piece *last = &server.pieces[server.piece_count - 1];
+        cr_expect_eq(last->at + last->bytes, rows[i].bytes);
+    }
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* A file keeps its table under a new name; what it replaces goes, in the same commit. */
+Test(disk_postgres, renames_and_removes_in_one_commit)
+{
+    struct disk *disk = must_take(0);
+    int spare = must_make(disk, "spare");
+    int next = must_make(disk, "next");
+    write_at(disk, spare, 10, 0);
+    write_at(disk, next, 20, 0);
+    must_sync(disk, next);
+    uint64_t number = named("next")->number;
+    uint64_t old = named("spare")->number;
+    disk->ops->shut(disk, spare);
+    disk->ops->shut(disk, next);
+    cr_assert_eq(disk->ops->rename(disk, "next", "spare"), 0);
+    cr_expect_not_null(named("next"), "nothing is changed before it is synced");
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+    cr_expect_eq(server.statements, 2);
+    cr_expect_null(named("next"));
+    cr_expect_eq(named("spare")->number, number);
+    cr_expect_not(row_of(old)->has_table, "the table of a file that is gone is dropped");
+    cr_assert_eq(disk->ops->unlink(disk, "spare"), 0);
+    cr_expect_not_null(named("spare"));
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+    cr_expect_null(named("spare"));
+    cr_expect_eq(server.piece_count, 0);
+    disk_close(&disk);
+}
+
+/* A file that came and went between two syncs was never in the store. */
+Test(disk_postgres, says_nothing_of_a_file_that_is_gone_again)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, "next");
+    write_at(disk, file, 10, 0);
+    disk->ops->shut(disk, file);
+    cr_assert_eq(disk->ops->unlink(disk, "next"), 0);
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+    cr_expect_eq(server.commits, 0);
+    cr_expect_eq(server.file_count, 0);
+    disk_close(&disk);
+}
+
+/* ---- the next holder ------------------------------------------------------------------------- */
+
+/* What was written twice is there as it was written last, and what was not synced is not there. */
+Test(disk_postgres, gives_the_next_holder_what_was_synced)
+{
+    char found[300];
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    cr_assert_eq(disk->ops->reserve(disk, file, 300), 0);
+    write_at(disk, file, 200, 0);
+    must_sync(disk, file);
+    write_at(disk, file, 10, 100);
+    must_sync(disk, file);
+    write_at(disk, file, 50, 250);
+    disk->ops->shut(disk, file);
+    struct disk *next = must_take(1);
+    cr_expect_eq(server.epoch, 2);
+    file = next->ops->open(next, SEGMENT, DISK_READ);
+    cr_assert_geq(file, 0);
+    cr_expect_eq(next->ops->size(next, file), 300);
+    cr_assert_eq(disk_read_at(next, file, found, sizeof found, 0), 300);
+    cr_expect_eq(memcmp(found, bytes, 100), 0);
+    cr_expect_eq(memcmp(found + 100, bytes, 10), 0);
+    cr_expect_eq(memcmp(found + 110, bytes + 110, 90), 0);
+    for (size_t i = 200; i < sizeof found; i++)
+        cr_expect_eq(found[i], 0, "%zu", i);
+    next->ops->shut(next, file);
+    disk_close(&next);
+    disk_close(&disk);
+}
+
+/* All that changes something asks the server, which knows another epoch. */
+Test(disk_postgres, is_fenced_when_another_took_the_shard)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    struct disk *next = must_take(1);
+    write_at(disk, file, 10, 0);
+    cr_expect_eq(disk->ops->sync(disk, file), -DISK_FENCED);
+    cr_expect_eq(disk->ops->sync_until(disk, file, 10), -DISK_FENCED);
+    cr_expect_eq(disk->ops->sync_names(disk), -DISK_FENCED);
+    cr_expect_eq(disk->ops->keep(disk), -DISK_FENCED);
+    cr_expect_eq(next->ops->keep(next), 0);
+    cr_expect_null(named(SEGMENT));
+    disk->ops->shut(disk, file);
+    disk_close(&next);
+    disk_close(&disk);
+}
+
+/* Numbers of files are never used again, so a table that a holder left is nobody's. */
+Test(disk_postgres, sweeps_what_a_holder_left)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    uint64_t number = named(SEGMENT)->number;
+    row_of(number)->is_named = false; /* it ended before it dropped the table */
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+    disk = must_take(0);
+    cr_expect_not(row_of(number)->has_table);
+    file = must_make(disk, SECOND);
+    must_sync(disk, file);
+    cr_expect_gt(named(SECOND)->number, number);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+static bool is_cached(int machine, const char *name)
+{
+    char path[FOLDER_PATH_BYTES_MAX + FORMAT_NAME_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folders[machine].path, name);
+    FILE *file = fopen(path, "re");
+    if (file != NULL)
+        fclose(file);
+    return file != NULL;
+}
+
+Test(disk_postgres, empties_its_cache_at_each_start)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_at(disk, file, 10, 0); /* never synced */
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+    cr_expect(is_cached(0, SEGMENT));
+    disk = must_take(0);
+    cr_expect_not(is_cached(0, SEGMENT));
+    disk_close(&disk);
+}
+
+/* It may be one that somebody needs. */
+Test(disk_postgres, empties_no_journal_that_is_no_cache)
+{
+    char path[FOLDER_PATH_BYTES_MAX];
+    struct disk_owner owner;
+    cr_assert(folder_write(&folders[0], SEGMENT, "a journal", path));
+    struct disk *disk = must_open(0);
+    cr_expect_eq(disk->ops->lock(disk, false, &owner), -EEXIST);
+    cr_expect_not_null(strstr(disk->why, "--cache DIR"), "%s", disk->why);
+    cr_expect(is_cached(0, SEGMENT));
+    disk_close(&disk);
+}
