@@ -276,7 +276,7 @@ int store_list(struct store *store, int (*visit)(void *arg, const struct store_f
     struct door_statement list = {
         .sql = "SELECT file::text, name, bytes::text,"
                " (to_regclass('errbus_piece_' || shard || '_' || file) IS NOT NULL)::text"
-               " FROM errbus_file WHERE shard = $1 ORDER BY file",
+               " FROM errbus_file WHERE shard = $1 ORDER BY errbus_file.file",
         .params = {number_param(store->shard)},
         .count = 1};
     struct door_answer answer;
@@ -303,9 +303,11 @@ int store_fetch(struct store *store, uint64_t file,
     uint64_t seq = 0, at = 0;
     size_t count = 0;
     int result = 0;
+    /* Without its table a name behind ORDER BY is that of a field, which is a text here. */
     snprintf(fetch.sql, sizeof fetch.sql,
-             "SELECT seq::text, at::text, body FROM errbus_piece_%u_%" PRIu64
-             " WHERE (seq, at) > ($1, $2) ORDER BY seq, at LIMIT %d",
+             "SELECT piece.seq::text, piece.at::text, piece.body FROM errbus_piece_%u_%" PRIu64
+             " AS piece WHERE (piece.seq, piece.at) > ($1, $2) ORDER BY piece.seq, piece.at"
+             " LIMIT %d",
              store->shard, file, STORE_PIECES_AT_ONCE);
     do {
         struct door_answer answer;

@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 
+enum { COMMITS = 200 };
+
 static struct postgres postgres;
 static struct shard shard;
 
@@ -41,6 +43,22 @@ Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
         shard_publish(alice, (turn + 1) * SHARD_VALUES);
     }
     shard_must_have(&shard, 3 * SHARD_VALUES);
+    must_close(&alice);
+}
+
+/* More commits than one answer has pieces, and numbers that are not ordered as their texts are. */
+Test(postgres, has_every_commit_of_a_killed_broker)
+{
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    for (int i = SHARD_VALUES; i < COMMITS; i++) {
+        must_publish(alice, "w", "%d", i);
+        must_flush(alice);
+    }
+    shard_start_spare(&shard, 1);
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
+    shard_must_have(&shard, COMMITS);
     must_close(&alice);
 }
 

@@ -236,7 +236,7 @@ static void server_run(struct door *door, const struct door_statement *statement
         answer_row(rows);
     } else if (begins(last, "SELECT file")) {
         list_files(rows);
-    } else if (begins(last, "SELECT seq")) {
+    } else if (begins(last, "SELECT piece.seq")) {
         list_pieces(last, rows);
     } else if (begins(last, "SELECT substring")) {
         list_left(rows);
