@@ -38,6 +38,7 @@ fake dpkg-query 'case " $MISSING " in *" $4 "*) exit 1 ;; esac' 'echo installed'
 fake id 'echo "$USER_ID"'
 fake demo 'echo shown'
 cp "$work/bin/demo" "$clone/clients/fedavg/demo.sh"
+cp "$work/bin/demo" "$clone/clients/fedavg/cluster.sh"
 cp "$work/bin/demo" "$clone/bench/run.sh"
 mkdir "$clone/tests" "$clone/tests/prove"
 fake prove '[ "$1" != --targets ] || [ "${2-}" = long ] || echo errbusd prove'
@@ -224,10 +225,21 @@ called 'cmake --build --preset release --target errbusd errbus$'
 called 'interop build/release --rayfed-source somewhere$'
 MISSING=
 
+# ---- the cluster has no sense without a database -------------------------------------------------
+MISSING='postgresql-15'
+run 1 cluster
+said 'run this as root, then ./quickstart again: .* postgresql-15$'
+not_called cmake
+MISSING=
+run 0 cluster
+called 'cmake --build --preset release --target errbusd fedavg$'
+called 'demo build/release$'
+
 # ---- usage, and what is told of it --------------------------------------------------------------
 run 2 nonsense
 said './quickstart test'
 grep -q '^\./quickstart  ' "$source/README.md" || die "README.md does not show the demonstration"
+grep -q '^\./quickstart cluster  ' "$source/README.md" || die "README.md does not show the cluster"
 grep -q '^\./quickstart test  ' "$source/README.md" || die "README.md does not show the tests"
 grep -q '^\./quickstart prove  ' "$source/README.md" || die "README.md does not show the proof"
 grep -q '^\./quickstart interop  ' "$source/README.md" || die "README.md does not show interop"

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: MPL-2.0
+# usage: cluster.sh SOURCE BUILD
+# The demonstration of ./quickstart cluster: the broker is killed, then the server that takes writes,
+# and the job ends well without a round that lacks anybody. It tells how long the job waited.
+set -eu
+source=$1
+build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# shellcheck source=tests/lib/faults.sh
+. "$(dirname "$0")/../lib/faults.sh"
+evidence="$work/out"
+
+printf '%s\n' /usr/lib/postgresql/*/bin/postgres | grep -q -v '\*' || {
+    echo "skipped: there is no PostgreSQL: install the package postgresql-15"
+    exit 77
+}
+if "$build/broker/errbusd" --explain-store host=/dev/null 2>&1 | grep -q 'without libpq'; then
+    echo "skipped: errbusd was built without libpq: install the package libpq-dev"
+    exit 77
+fi
+# What else is set for the programs of a user is not meant for these.
+unset STATE_DIRECTORY
+"$source/clients/fedavg/cluster.sh" "$build" >"$work/out" 2>&1 || die "it ended with $?"
+for harmed in broker server; do
+    grep -q -E "^cluster: two rounds took [0-9]+ ms when the $harmed was killed, .* went on$" \
+        "$work/out" || die "it does not say what was waited for the $harmed"
+done
+tail -n 1 "$work/out" | grep -q 'the job ended well; nothing was lost$' || die "it says no good end"
+[ "$(grep -c '^aggregator | round [0-9]*: 3 of 3 silos' "$work/out")" -eq 24 ] ||
+    die "not all rounds had all silos"
+echo "seen: a broker and a primary killed, and all rounds whole"
