@@ -4,7 +4,10 @@
  * All statements of a call go out together, in a pipeline of libpq, and are one transaction: the
  * server commits at the end of the pipeline, or undoes all of it.  A commit whose wait for standbys
  * was cancelled succeeds, with a warning that libpq shows to a notice receiver alone.  So any
- * warning of that class makes the answer a doubt. */
+ * warning of that class makes the answer a doubt.
+ *
+ * A statement with parameters is prepared when it comes first: to plan the two of a commit takes as
+ * long as to carry them out.  Those that were not used for long make room for others. */
 #include "broker/journal/postgres_door.h"
 
 #include <errno.h>
@@ -16,10 +19,22 @@
 #include <time.h>
 
 enum { NUMBER_TEXT_BYTES = 24, WAIT_SLICE_MS = 100, REST_MS = 100 };
+/* A commit has two or three, a look one more; and each file has one of its own. */
+enum { PREPARED_MAX = 8, PREPARED_NAME_BYTES = 24 };
 #define WARNING_STATE "01000"
+
+struct prepared {
+    char sql[DOOR_SQL_BYTES]; /* "": none */
+    char name[PREPARED_NAME_BYTES];
+    bool is_ready;      /* the server has it; otherwise it is on its way */
+    uint64_t last_used; /* number of the call */
+};
 
 struct libpq {
     struct door door;
+    struct prepared prepared[PREPARED_MAX]; /* of this connection */
+    uint64_t named;
+    uint64_t calls;
     PGconn *connection; /* NULL: none */
     bool is_warned;     /* by the statements that run */
     char warning[DOOR_WHY_BYTES];
@@ -60,6 +75,7 @@ static void libpq_disconnect(struct door *door)
     if (libpq->connection != NULL)
         PQfinish(libpq->connection);
     libpq->connection = NULL;
+    memset(libpq->prepared, 0, sizeof libpq->prepared);
 }
 
 /* What stands before dbname is a default that the conninfo overrules. */
@@ -130,6 +146,43 @@ static bool next_result(struct libpq *libpq, PGresult **out_result)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static struct prepared *find_prepared(struct libpq *libpq, const char *sql)
+{
+    for (size_t i = 0; i < PREPARED_MAX; i++)
+        if (strcmp(libpq->prepared[i].sql, sql) == 0)
+            return &libpq->prepared[i];
+    return NULL;
+}
+
+/* Names are never used again, so one that the server still has does no harm.  NULL: not sent. */
+static struct prepared *prepare_statement(struct libpq *libpq, const char *sql)
+{
+    char drop[PREPARED_NAME_BYTES + 16];
+    struct prepared *oldest = &libpq->prepared[0];
+    for (size_t i = 1; i < PREPARED_MAX; i++)
+        if (libpq->prepared[i].last_used < oldest->last_used)
+            oldest = &libpq->prepared[i];
+    snprintf(drop, sizeof drop, "DEALLOCATE %s", oldest->name);
+    if (oldest->is_ready &&
+        PQsendQueryParams(libpq->connection, drop, 0, NULL, NULL, NULL, NULL, 1) != 1)
+        return NULL;
+    *oldest = (struct prepared){.last_used = libpq->calls};
+    snprintf(oldest->sql, sizeof oldest->sql, "%s", sql);
+    snprintf(oldest->name, sizeof oldest->name, "errbus_%llu", (unsigned long long)++libpq->named);
+    return PQsendPrepare(libpq->connection, oldest->name, sql, 0, NULL) == 1 ? oldest : NULL;
+}
+
+/* Of a pipeline that the server undid, nobody knows how far it came. */
+static void note_prepared(struct libpq *libpq, bool is_carried_out)
+{
+    for (size_t i = 0; i < PREPARED_MAX; i++) {
+        struct prepared *prepared = &libpq->prepared[i];
+        if (!prepared->is_ready && !is_carried_out)
+            *prepared = (struct prepared){.is_ready = false};
+        prepared->is_ready = prepared->sql[0] != '\0';
+    }
+}
+
 static bool send_statement(struct libpq *libpq, const struct door_statement *statement)
 {
     char numbers[DOOR_PARAMS_MAX][NUMBER_TEXT_BYTES];
@@ -143,8 +196,17 @@ static bool send_statement(struct libpq *libpq, const struct door_statement *sta
         lengths[i] = (int)param->bytes.bytes; /* of bytes alone: ignored where it is text */
         formats[i] = param->kind == DOOR_BYTES;
     }
-    return PQsendQueryParams(libpq->connection, statement->sql, (int)statement->count, NULL, values,
-                             lengths, formats, 1) == 1;
+    if (statement->count == 0)
+        return PQsendQueryParams(libpq->connection, statement->sql, 0, NULL, NULL, NULL, NULL, 1) ==
+               1;
+    struct prepared *prepared = find_prepared(libpq, statement->sql);
+    if (prepared == NULL)
+        prepared = prepare_statement(libpq, statement->sql);
+    if (prepared == NULL)
+        return false;
+    prepared->last_used = libpq->calls;
+    return PQsendQueryPrepared(libpq->connection, prepared->name, (int)statement->count, values,
+                               lengths, formats, 1) == 1;
 }
 
 static bool send_all(struct libpq *libpq, const struct door_statement *statements, size_t count)
@@ -206,7 +268,9 @@ static void libpq_run(struct door *door, const struct door_statement *statements
     struct libpq *libpq = libpq_of(door);
     *out = (struct door_answer){.verdict = DOOR_DONE};
     libpq->is_warned = false;
+    libpq->calls++;
     bool is_whole = send_all(libpq, statements, count) && read_results(libpq, out);
+    note_prepared(libpq, is_whole && out->verdict == DOOR_DONE);
     if (!is_whole) {
         const char *message =
             libpq->connection != NULL ? PQerrorMessage(libpq->connection) : "not connected";
