@@ -106,6 +106,14 @@ def test_what_takes_or_gives_a_time_names_its_unit():
     assert timed > 15
 
 
+def test_what_may_wait_says_what_it_raises():
+    waiting = [(name, one.__doc__) for name, one in public()
+               if inspect.isfunction(one) and "timeout" in inspect.signature(one).parameters]
+    silent = [name for name, text in waiting
+              if "aises" not in text and not re.search(r"[Aa]s (errbus\.|the )?[\w.]+\(\)", text)]
+    assert not silent and len(waiting) > 15
+
+
 def members(one):
     return {name for name in dir(one) if not name.startswith("_")}
 
