@@ -66,6 +66,7 @@ object_of() {
         module=${1#*/}
         echo "${1%%/*}/CMakeFiles/${1%%/*}_${module%%/*}.dir/${1#*/}.o"
         ;;
+    clients/web/*) echo "clients/CMakeFiles/clients_web.dir/${1#*/}.o" ;;
     esac
 }
 
@@ -125,8 +126,8 @@ while read -r name file test promise short program; do
     if ! awk -v mode=apply -v name="$name" -f "$awk" "$table" "$source/$file" >"$work/mutant.c" \
         2>"$work/said"; then
         why=$(cat "$work/said")
-    elif [ "$program" = - ] && ! make "$file" "$test" ||
-        [ "$program" != - ] && ! make_program "$file" "$program"; then
+    elif { [ "$program" = - ] && ! make "$file" "$test"; } ||
+        { [ "$program" != - ] && ! make_program "$file" "$program"; }; then
         why="it cannot be built: $(head -n 1 "$work/made" | tr '"\\' "''")"
     elif [ ! -e "$work/stood.$test" ] && ! stands "$test" 10; then
         why="$test fails on the bus as it is: $(grep -m 1 FAIL "$work/stands" | tr '"\\' "''")"
