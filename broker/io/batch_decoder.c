@@ -40,7 +40,7 @@ bool batch_decoder_is_batch(struct span part)
     return part.bytes >= sizeof head && memcmp(part.data, head, sizeof head) == 0;
 }
 
-/* What the value of a RESERVE or CHUNK says, into the range. */
+/* What the value of a RESERVE, CHUNK or TOPIC says, into the range. */
 static enum wire_err read_value(struct event_range *range, struct span value)
 {
     enum wire_err err = WIRE_OK;
@@ -66,8 +66,8 @@ static enum wire_err read_value(struct event_range *range, struct span value)
         range->chunk_offset = chunk.offset;
         range->chunk_bytes = (uint32_t)chunk.bytes.bytes;
         break;
+    case FRAME_TOPIC: range->name = value; break;
     case FRAME_ERROR:
-    case FRAME_TOPIC:
     case FRAME_GAP:
     case FRAME_END:
     case FRAME_KIND_COUNT: err = WIRE_LANE; break;

@@ -68,8 +68,12 @@
 #define LIMIT_JOBS 4096
 #define LIMIT_PARTIES 16384    /* in one job, ended ones included until they are forgotten */
 #define LIMIT_TOPICS (1 << 20) /* in one broker; one client may write all of them */
-#define LIMIT_SUBS 4096        /* of one party */
-#define LIMIT_SUB_PATTERNS 64  /* of one subscription */
+/* Topics that a new party may number itself, and what it may write into each before the broker
+ * grants it credit.  That is not looked at again, so it is little: the job may be full by then. */
+#define LIMIT_OWN_NUMBERS 16
+#define LIMIT_OWN_CREDIT_BYTES (UINT64_C(64) * 1024)
+#define LIMIT_SUBS 4096                                     /* of one party */
+#define LIMIT_SUB_PATTERNS 64                               /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */
 #define LIMIT_TRIP_NS_MAX INT64_C(10000000000) /* a longer round trip counts as this one */
 /* Windows of readers grow with their links (flow_window.h).  This is what all of them together may

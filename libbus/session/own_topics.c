@@ -63,6 +63,21 @@ enum wire_code own_topics_open(struct own_topics *own, struct span name,
     return CODE_OK;
 }
 
+void own_topics_give_number(struct own_topics *own, struct own_topic *topic)
+{
+    if (topic->state != OWN_TOPIC_UNKNOWN || own->numbers_left == 0 ||
+        !id_map_put(&own->by_number, own->next_number, topic->id))
+        return; /* the broker is asked for one */
+    topic->topic = own->next_number++;
+    own->numbers_left -= 1;
+    topic->state = OWN_TOPIC_NUMBERED;
+    topic->limit_bytes = LIMIT_OWN_CREDIT_BYTES;
+    topic->is_own_number = true;
+    topic->is_unanswered = true;
+    list_remove(&topic->ask);
+    own_topics_ask(own, topic);
+}
+
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic)
 {
     uint32_t id;
@@ -84,15 +99,16 @@ enum wire_code own_topics_number(struct own_topics *own, struct own_topic *topic
 
 void own_topics_ask(struct own_topics *own, struct own_topic *topic)
 {
-    if (!list_is_linked(&topic->ask))
-        list_push(&own->asks, &topic->ask);
+    if (list_is_linked(&topic->ask))
+        return;
+    list_insert(topic->is_own_number ? own->asks.next : &own->asks, &topic->ask);
 }
 
 void own_topics_rewind(struct own_topics *own)
 {
     struct own_topic *topic = NULL;
     while ((topic = pool_next(&own->topics, topic != NULL ? topic->id : 0)) != NULL)
-        if (topic->state == OWN_TOPIC_ASKED || topic->is_recount)
+        if (topic->state == OWN_TOPIC_ASKED || topic->is_recount || topic->is_unanswered)
             own_topics_ask(own, topic);
 }
 

@@ -26,13 +26,15 @@ enum { OWN_SLOT_SPARE_BYTES = 256 };
 enum own_topic_state {
     OWN_TOPIC_UNKNOWN, /* to be asked for */
     OWN_TOPIC_ASKED,
-    OWN_TOPIC_OPEN,
     OWN_TOPIC_REFUSED, /* code says why */
+    /* In these slots may be reserved: */
+    OWN_TOPIC_NUMBERED, /* by us, and no TOPIC frame names it yet */
+    OWN_TOPIC_OPEN,
 };
 
 struct own_topic {
     uint32_t id;    /* the session's number of it; for the pool */
-    uint32_t topic; /* the broker's number; OPEN */
+    uint32_t topic; /* the number that the broker knows; NUMBERED, OPEN */
     enum own_topic_state state;
     enum wire_code code;
     struct span name;
@@ -44,6 +46,8 @@ struct own_topic {
     uint64_t batch_bytes; /* of small frames, in one batch */
     bool is_doubtful;     /* the broker refused one of its frames, which may have used credit */
     bool is_recount;      /* TOPIC_OPEN is sent again to learn the credit used */
+    bool is_own_number;   /* topic is a number that we gave */
+    bool is_unanswered;   /* ... and TOPIC_OPENED has not come */
     struct id_map slots;  /* seq to own_slot.id */
 };
 
@@ -64,7 +68,9 @@ struct own_topics {
     struct pool slots;
     struct name_map by_name;
     struct id_map by_number;
-    struct list asks;
+    struct list asks;     /* those with numbers of ours are first */
+    uint32_t next_number; /* that we may give */
+    uint32_t numbers_left;
     uint64_t held_bytes; /* of all slots */
 };
 
@@ -84,6 +90,15 @@ static inline struct own_topic *own_topics_find(struct own_topics *own, uint32_t
     if (topic != NULL)
         own->recent = topic;
     return topic;
+}
+/* Gives a topic that was not asked for a number of ours, if one is left: then it can be written at
+ * once (PROTOCOL.md, "Writing"). */
+void own_topics_give_number(struct own_topics *own, struct own_topic *topic);
+/* Whether TOPIC_OPEN with a number of ours is to be sent: before what names that number. */
+static inline bool own_topics_has_urgent(const struct own_topics *own)
+{
+    return !list_is_empty(&own->asks) &&
+           LIST_OWNER(own->asks.next, struct own_topic, ask)->is_own_number;
 }
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic);
 /* TOPIC_OPENED came with the broker's number.  Errors: CODE_ENOMEM; CODE_EPROTO: another topic has

@@ -227,8 +227,11 @@ void greeting_welcome_in(struct session *session, const struct msg_welcome *welc
     if (refuses_auditor(session, welcome))
         return;
     keep_welcome(session, welcome);
-    if (session->token == 0)
+    if (session->token == 0) {
         session->error_count = welcome->errors_from / 2; /* each error of ours takes two numbers */
+        session->own.next_number = (uint32_t)welcome->own_numbers;
+        session->own.numbers_left = welcome->own_numbers != 0 ? LIMIT_OWN_NUMBERS : 0;
+    }
     session->token = welcome->token;
     session->step_ns = attach_by_ns(session);
     if (!rewind_writing(session, welcome)) {

@@ -103,11 +103,12 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
     struct own_topic *topic = opened->request <= UINT32_MAX
                                   ? own_topics_find(&session->own, (uint32_t)opened->request)
                                   : NULL;
-    if (topic == NULL || (topic->state != OWN_TOPIC_ASKED && topic->state != OWN_TOPIC_OPEN)) {
+    if (topic == NULL || topic->state == OWN_TOPIC_UNKNOWN || topic->state == OWN_TOPIC_REFUSED) {
         session_break(session, "TOPIC_OPENED for a topic that was not asked for");
         return;
     }
     session->news.is_credit = true;
+    topic->is_unanswered = false;
     if (opened->code != CODE_OK) {
         topic_refused(session, topic, opened->code);
         return;
@@ -119,14 +120,14 @@ static void topic_opened_in(struct session *session, const struct msg_topic_open
         session_lose_link(session); /* the next connection asks again */
     if (code != CODE_OK)
         return;
-    if (topic->state == OWN_TOPIC_ASKED) {
+    if (topic->state != OWN_TOPIC_OPEN) {
         topic->next_seq = opened->next_seq;
         topic->earlier = (struct session_earlier){.end_seq = opened->first_seq,
                                                   .incarnation = (uint32_t)opened->earlier,
                                                   .first_seq = opened->earlier_seq,
                                                   .ended_ns = opened->ended_ns};
     }
-    if (topic->state == OWN_TOPIC_ASKED || topic->is_recount)
+    if (topic->state != OWN_TOPIC_OPEN || topic->is_recount)
         topic->used_bytes = opened->used_bytes;
     topic->is_recount = false;
     topic->state = OWN_TOPIC_OPEN;

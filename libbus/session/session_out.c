@@ -2,8 +2,8 @@
 /* session_out.c -- the next message to send, on both channels.
  *
  * A control message is encoded once, when its turn comes, and stays in session.stage until the link
- * takes it.  The order is: heartbeats and progress; numbered messages; questions about topics and
- * wants; credit; messages of observers. */
+ * takes it.  The order is: heartbeats and progress; topics that we numbered; numbered messages;
+ * questions about topics and wants; credit; messages of observers. */
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
@@ -134,7 +134,10 @@ static bool topic_message(struct session *session, struct msg *out)
     if (topic->state == OWN_TOPIC_UNKNOWN)
         topic->state = OWN_TOPIC_ASKED;
     out->type = MSG_TOPIC_OPEN;
-    out->as.topic_open = (struct msg_topic_open){.request = topic->id, .topic = topic->name};
+    out->as.topic_open =
+        (struct msg_topic_open){.request = topic->id,
+                                .topic = topic->name,
+                                .own_number = topic->is_own_number ? topic->topic : 0};
     return true;
 }
 
@@ -172,6 +175,10 @@ static bool stage_next(struct session *session)
         if (is_any)
             break;
         acks_say(session);
+        if (own_topics_has_urgent(&session->own)) {
+            is_any = topic_message(session, &msg);
+            break;
+        }
         if (stage_control(session))
             return true;
         /* UNAWAIT goes first: one AWAIT beyond LIMIT_AWAITS at the broker is a violation. */

@@ -69,7 +69,7 @@ static enum wire_code writable(struct session *session, uint32_t id, struct own_
         return CODE_EINVAL;
     if (topic->state == OWN_TOPIC_REFUSED)
         return topic->code;
-    if (topic->state != OWN_TOPIC_OPEN)
+    if (topic->state < OWN_TOPIC_NUMBERED)
         return CODE_ETIMEDOUT;
     *out_topic = topic;
     return CODE_OK;
@@ -90,7 +90,8 @@ static bool has_credit(struct session *session, struct own_topic *topic, uint64_
     if (topic->used_bytes < topic->limit_bytes &&
         before_bytes < topic->limit_bytes - topic->used_bytes)
         return true;
-    if (topic->is_doubtful && session->outbox.bytes + session->uploads.bytes == 0) {
+    if (topic->is_doubtful && !topic->is_unanswered &&
+        session->outbox.bytes + session->uploads.bytes == 0) {
         topic->is_doubtful = false;
         topic->is_recount = true;
         own_topics_ask(&session->own, topic);
@@ -110,9 +111,11 @@ enum wire_code session_topic(struct session *session, struct span name, uint32_t
         return CODE_EDENIED;
     struct own_topic *topic = NULL;
     enum wire_code code = own_topics_open(&session->own, name, &topic);
-    if (code == CODE_OK)
-        *out_topic = topic->id;
-    return code;
+    if (code != CODE_OK)
+        return code;
+    own_topics_give_number(&session->own, topic);
+    *out_topic = topic->id;
+    return CODE_OK;
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
@@ -183,6 +186,23 @@ static bool append_frame(struct session *session, const struct own_topic *topic,
                          const struct frame *frame)
 {
     return outbox_append(&session->outbox, frame, topic->batch_bytes);
+}
+
+/* Before the first frame of a topic that we numbered: TOPIC_OPEN may come later than that frame.
+ * false: no memory.  A TOPIC frame without others does no harm. */
+__attribute__((noinline)) static bool append_name(struct session *session, struct own_topic *topic)
+{
+    struct frame frame = frame_of(session, topic, FRAME_TOPIC, 0,
+                                  session_broker_ns(session, session->now_ns, NULL), topic->name);
+    if (!append_frame(session, topic, &frame))
+        return false;
+    topic->state = OWN_TOPIC_OPEN;
+    return true;
+}
+
+static inline bool is_named(struct session *session, struct own_topic *topic)
+{
+    return topic->state == OWN_TOPIC_OPEN || append_name(session, topic);
 }
 
 static bool append_reserve_for(struct session *session, const struct own_topic *topic, uint64_t seq,
@@ -296,6 +316,8 @@ static inline enum wire_code publish_small(struct session *session, struct own_t
         return CODE_EFULL;
     if (!has_room(session, cost) || !has_credit(session, topic, 0))
         return CODE_ETIMEDOUT;
+    if (!is_named(session, topic))
+        return CODE_ENOMEM;
     const struct outbox_value one = {.attempt = session->attempt,
                                      .topic = topic->topic,
                                      .seq = topic->next_seq,
@@ -325,6 +347,8 @@ static enum wire_code publish(struct session *session, int64_t now_ns, struct ow
         return CODE_ETIMEDOUT;
     if (count > 0 && (!has_room(session, need.bytes) || !has_credit(session, topic, need.credit)))
         return CODE_ETIMEDOUT;
+    if (count > 0 && !is_named(session, topic))
+        return CODE_ENOMEM;
     struct outbox_point point = outbox_point(&session->outbox);
     uint64_t last_upload = session->uploads.last;
     if (!append_values(session, topic, session_broker_ns(session, now_ns, NULL), values, count,
@@ -418,6 +442,8 @@ enum wire_code session_request(struct session *session, int64_t now_ns, uint32_t
     if (!has_room(session, need.bytes + frame_total(FRAME_RESERVE_BYTES_MAX)) ||
         !has_credit(session, topic, 0) || !has_credit(session, replies, 0))
         return CODE_ETIMEDOUT;
+    if (!is_named(session, topic) || !is_named(session, replies))
+        return CODE_ENOMEM;
     struct outbox_point point = outbox_point(&session->outbox);
     uint64_t last_upload = session->uploads.last;
     if (!append_request(session, topic, replies, value, owned, deadline_ms)) {
@@ -445,6 +471,8 @@ static enum wire_code reserve_slot(struct session *session, struct own_topic *to
     if (!has_room(session, frame_total(promise_bytes(promise)) + held_bytes) ||
         !has_credit(session, topic, 0))
         return CODE_ETIMEDOUT;
+    if (!is_named(session, topic))
+        return CODE_ENOMEM;
     struct own_slot *slot = own_slot_new(&session->own, topic, seq);
     if (slot == NULL)
         return CODE_ENOMEM;

@@ -8,7 +8,7 @@
  *                            five bits; above them how many values follow the first
  *   0xcc u8                  delivery: 1 the first time, never 0
  *   0xce u32                 attempt
- *   0xce u32                 topic: the broker's number
+ *   0xce u32                 topic: its number
  *   0xcf u64                 seq: the slot of the (first) value, below UINT64_MAX
  *   0xcf u64                 stamp: when it was written, ns of the broker's monotonic clock as its
  *                            writer reckons it; below 0 in two's complement
@@ -60,7 +60,8 @@ enum frame_kind {
     FRAME_ERROR = 4,   /* to subscribers: the error that stands here; value: an encoded error */
     FRAME_TOPIC = 5,   /* to subscribers: value is the name of this topic number; reply_to: the
                           incarnation of the slots that follow, or FRAME_NO_REPLY; seq: the
-                          first slot of a later incarnation, or 0 */
+                          first slot of a later incarnation, or 0.  To the broker: the name of a
+                          topic that the client numbers */
     FRAME_GAP = 6, /* to subscribers: slots from seq on are missing; value: frame_gap_encode() */
     FRAME_END = 7, /* to subscribers: topic names a party, which ended; seq: its incarnation;
                       reply_to: the first of the incarnations up to seq that it stands for; value:

@@ -79,6 +79,7 @@ static void learn(conn_id conn, const struct msg *msg)
             party->speaker.token = msg->as.welcome.token;
             party->speaker.connection = msg->as.welcome.connection;
             party->batch = msg->as.welcome.data_number + 1;
+            party->speaker.own_number = msg->as.welcome.own_numbers;
             if (!msg->as.welcome.is_resumed)
                 party->speaker.number = 1;
         }
@@ -172,9 +173,17 @@ static void greet(struct party *party, struct feed *feed)
     say(party, &(struct msg){.type = MSG_READY});
     if (hello.as.hello.role != 0)
         return;
-    say(party, &(struct msg){.type = MSG_TOPIC_OPEN,
-                             .as.topic_open.topic = span_text(
-                                 strcmp(party->speaker.party, "bob") == 0 ? "bob/w" : "alice/w")});
+    struct msg open = {.type = MSG_TOPIC_OPEN,
+                       .as.topic_open.topic = span_text(
+                           strcmp(party->speaker.party, "bob") == 0 ? "bob/w" : "alice/w")};
+    bool is_numbered = party->speaker.own_number != 0 && hello.as.hello.dial % 2 == 1;
+    if (is_numbered) {
+        open.as.topic_open.own_number = party->speaker.own_number;
+        party->speaker.topic = party->speaker.own_number;
+        party->speaker.seq = 0;
+    }
+    if (!is_numbered || hello.as.hello.dial % 4 == 3) /* else TOPIC frames name it, or nothing */
+        say(party, &open);
 }
 
 static void write_batch(struct party *party, struct feed *feed)

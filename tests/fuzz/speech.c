@@ -59,6 +59,8 @@ static uint64_t usual_number(const struct speaker *speaker, const char *field, u
         return speaker->connection;
     if (strcmp(field, "topic") == 0)
         return speaker->topic;
+    if (strcmp(field, "own_number") == 0)
+        return byte % 2 == 0 ? speaker->own_number : 0;
     if (strcmp(field, "seq") == 0)
         return speaker->seq;
     if (strstr(field, "_bytes") != NULL || strstr(field, "_ms") != NULL)

@@ -28,6 +28,7 @@ struct speaker {
     uint64_t token;      /* its session; 0: none yet */
     uint64_t connection; /* as WELCOME said */
     uint64_t topic;      /* the newest topic's number */
+    uint64_t own_number; /* the first that it may give to a topic; 0: none */
     uint64_t seq;        /* a slot of it */
 };
 

@@ -159,9 +159,9 @@ static void put_topics(struct core_dump *dump, const struct core *core)
     while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL) {
         word(dump, "topic");
         name(dump, topic->name);
-        LINE(dump, "", topic->id, topic->writer->id, topic->job->id, topic->is_opened,
-             topic->begin_seq, topic->slots.next_seq, topic->open_count, topic->bytes,
-             topic->credit_used, topic->credit_limit);
+        LINE(dump, "", topic->id, topic->number, topic->writer->id, topic->job->id,
+             topic->is_opened, topic->begin_seq, topic->slots.next_seq, topic->open_count,
+             topic->bytes, topic->credit_used, topic->credit_limit);
         if (topic->request_ids.count > 0)
             LINE(dump, "   requests", topic->request_ids.count);
         for (uint32_t i = 0; i < topic->mark_count; i++)

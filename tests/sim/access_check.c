@@ -114,6 +114,16 @@ static bool is_denial(const struct frame *frame)
             span_equal(record.type, span_text(ERROR_TYPE_NO_MEMORY)));
 }
 
+/* The topic that clients know by this number, or NULL. */
+static const struct topic *topic_of_number(const struct core *core, uint32_t number)
+{
+    const struct topic *topic = NULL;
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
+        if (topic->number == number)
+            break;
+    return topic;
+}
+
 /* The topic that a frame is about; empty: none, or it is gone with this step. */
 static struct span topic_of(const struct core *core, const struct frame *frame)
 {
@@ -121,14 +131,14 @@ static struct span topic_of(const struct core *core, const struct frame *frame)
         return SPAN_NONE; /* a party, whose end is told */
     if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC)
         return frame->value;
-    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    const struct topic *topic = topic_of_number(core, frame->topic);
     return topic != NULL ? topic->name : SPAN_NONE;
 }
 
 /* The name of the topic that the reply to a task goes to: who does the task is told it. */
 static bool is_place_of_reply(const struct core *core, const struct frame *frame)
 {
-    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    const struct topic *topic = topic_of_number(core, frame->topic);
     bool is_name = (frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC;
     return is_name && topic != NULL && topic->is_replies;
 }
@@ -150,7 +160,7 @@ static const struct sub *sub_of(const struct core *core, struct span job, struct
 static bool is_letter_of_group(const struct core *core, const struct sub *sub,
                                const struct frame *frame)
 {
-    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    const struct topic *topic = topic_of_number(core, frame->topic);
     return topic != NULL && topic->letters != NULL && sub != NULL && sub_is_member(sub) &&
            sub->group == topic->letters;
 }

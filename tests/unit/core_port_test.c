@@ -345,13 +345,22 @@ Test(core_port, turns_bad_bytes_into_violations)
     core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
     nothing_out();
-    part = batch(1, 1, FRAME_TOPIC, span_text("a/b"));
-    part->data[BATCH_HEADER_BYTES + 17 + 7] = 0; /* TOPIC has seq 0 */
+    part = batch(1, 1, FRAME_ERROR, span_text("\x90"));
     core_port_data_in(port, now, DATA, &part);
     expect_violation("batch: a message of the other channel or direction");
     part = batch(1, 1, FRAME_RESERVE, span_text("\xc1"));
     core_port_data_in(port, now, DATA, &part);
     cr_expect_eq(last.type, EVENT_VIOLATION);
+    nothing_out();
+}
+
+Test(core_port, tells_the_name_in_a_topic_frame)
+{
+    struct buffer *part = batch(1, 1, FRAME_TOPIC, span_text("alice/x"));
+    core_port_data_in(port, now, DATA, &part);
+    cr_assert_eq(last.type, EVENT_DATA);
+    cr_expect_eq(last_ranges[0].kind, FRAME_TOPIC);
+    cr_expect_eq(last_ranges[0].name.bytes, strlen("alice/x"));
     nothing_out();
 }
 

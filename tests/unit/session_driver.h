@@ -29,6 +29,7 @@ struct driver {
     int64_t now_ns;
     uint64_t data_number;               /* as the broker has accepted it, for WELCOME */
     uint8_t durability;                 /* ... and what it is worth */
+    uint32_t own_numbers;               /* ... which may number its topics from here on; or 0 */
     uint8_t heard[LIMIT_CONTROL_BYTES]; /* what the session said last */
 };
 
@@ -117,7 +118,8 @@ static inline struct msg driver_welcome(const struct driver *d, bool is_resumed)
                                        .value_bytes_max = LIMIT_VALUE_BYTES,
                                        .broker_ns = d->now_ns + DRIVER_BROKER_AHEAD,
                                        .connection = DRIVER_CONNECTION,
-                                       .durability = d->durability}};
+                                       .durability = d->durability,
+                                       .own_numbers = d->own_numbers}};
 }
 
 /* The next part on the data channel, a reference of the caller's, or NULL. */

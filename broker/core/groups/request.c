@@ -32,6 +32,14 @@ static struct topic *replies_of(const struct core *core, const struct party *par
     return NULL;
 }
 
+/* The slot for the reply to a request that is being written, or NULL. */
+static struct open_slot *reply_of(struct core *core, const struct session *session, uint64_t seq)
+{
+    struct topic *replies = replies_of(core, session->party);
+    struct open_slot *reply = replies != NULL ? open_slot_find(core, replies, seq) : NULL;
+    return reply != NULL && !open_slot_is_reply(reply) ? reply : NULL; /* else another request's */
+}
+
 static void reject_reply(struct core *core, struct session *session, struct open_slot *reply,
                          const char *type, const char *message)
 {
@@ -41,20 +49,23 @@ static void reject_reply(struct core *core, struct session *session, struct open
     failure_unref(core, failure);
 }
 
+void request_refused(struct core *core, struct session *session, uint64_t reply_to)
+{
+    struct open_slot *reply = reply_of(core, session, reply_to);
+    if (reply != NULL)
+        reject_reply(core, session, reply, ERROR_TYPE_NOT_OPEN, "the request was not accepted");
+}
+
 void request_written(struct core *core, struct session *session, struct topic *topic,
                      const struct event_range *range, bool is_kept)
 {
     if (topic->is_replies)
         return; /* a reply is no request: it could come to wait for itself */
-    struct topic *replies = replies_of(core, session->party);
-    struct open_slot *reply =
-        replies != NULL ? open_slot_find(core, replies, range->reply_to) : NULL;
-    if (reply != NULL && open_slot_is_reply(reply))
-        reply = NULL; /* it is another request's */
-    if (!is_kept && reply != NULL)
-        reject_reply(core, session, reply, ERROR_TYPE_NOT_OPEN, "the request was not accepted");
-    if (!is_kept)
+    if (!is_kept) {
+        request_refused(core, session, range->reply_to);
         return;
+    }
+    struct open_slot *reply = reply_of(core, session, range->reply_to);
     if (reply_link(core, topic, range->seq, reply)) {
         if (reply != NULL)
             reply_arm(core, reply);

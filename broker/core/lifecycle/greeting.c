@@ -31,6 +31,7 @@
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/notice.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -128,6 +129,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
         msg->run_incarnations = session->incarnation - session->party->first + 1;
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
+    msg->own_numbers = number_first(core, session);
     session->trip_ns = 0;
     session_arm(core, session);
 }
@@ -570,7 +572,7 @@ void session_position(struct core *core, struct session *session, const struct m
     }
     LIST_EACH(link, &sub->routes) {
         struct route *route = LIST_OWNER(link, struct route, sub_link);
-        if (route->topic->id != msg->topic)
+        if (route->topic->number != msg->topic)
             continue;
         if (witness_position(core, session, route->topic, msg->next_seq))
             return; /* the session is over */

@@ -18,6 +18,7 @@
 #include "broker/core/record/tell.h"
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -46,10 +47,23 @@ static struct failure *outcome_failure(struct core *core, const struct slot_entr
                                                        : NULL;
 }
 
+static const char unopened_text[] = "the broker could not open the topic of the slot";
+
+/* The topic of FAIL or RETRACT.  NULL: it could not be opened when it was said, nor since. */
+static struct topic *topic_to_settle(const struct core *core, const struct parked *op)
+{
+    return (op->topic & NUMBER_OWN_BIT) != 0 ? topic_numbered(core, op->topic)
+                                             : pool_find(&core->topics, op->topic);
+}
+
 static void do_fail(struct core *core, struct session *session, const struct parked *op)
 {
-    struct topic *topic = pool_find(&core->topics, op->topic);
+    struct topic *topic = topic_to_settle(core, op);
     uint32_t index;
+    if (topic == NULL) {
+        refusal_of_number(core, session, op->topic, op->seq, ERROR_TYPE_NOT_OPEN, unopened_text);
+        return;
+    }
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
     if (entry != NULL && entry->state == SLOT_OPEN && topic->is_replies) {
         refusal_of_slot(core, session, topic, op->seq, ERROR_REJECTED, ERROR_TYPE_LEASE_OVER,
@@ -117,8 +131,13 @@ static void result_answer(struct core *core, struct session *session, uint64_t n
 
 static void do_retract(struct core *core, struct session *session, const struct parked *op)
 {
-    struct topic *topic = pool_find(&core->topics, op->topic);
+    struct topic *topic = topic_to_settle(core, op);
     uint32_t index;
+    if (topic == NULL) {
+        result_answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN, unopened_text,
+                      NULL, 0, NULL);
+        return;
+    }
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
     if (entry == NULL) {
         result_answer(core, session, op->number, CODE_ESETTLED, ERROR_TYPE_NOT_OPEN,
@@ -327,7 +346,7 @@ static void tell_ahead(struct core *core, struct session *session, struct parked
     struct party *party = session->party;
     struct topic *topic = pool_find(&core->topics, op->topic);
     op->is_told = true;
-    if (op->type == PARKED_FAIL)
+    if (op->type == PARKED_FAIL && topic != NULL)
         settle_tell(core, topic, op->seq, op->failure);
     else
         op->is_told = false;
@@ -350,16 +369,16 @@ static void read_order(struct parked *op, uint64_t number, uint64_t after)
     op->after = after;
 }
 
-static void read_slot(struct parked *op, uint64_t topic, uint64_t seq)
+static void read_slot(const struct core *core, struct parked *op, uint64_t number, uint64_t seq)
 {
-    op->topic = (uint32_t)topic;
+    op->topic = topic_id_of(core, (uint32_t)number);
     op->seq = seq;
 }
 
-static void read_task(const struct msg_task *msg, struct parked *op)
+static void read_task(const struct core *core, const struct msg_task *msg, struct parked *op)
 {
     read_order(op, msg->number, msg->after);
-    read_slot(op, msg->topic, msg->seq);
+    read_slot(core, op, msg->topic, msg->seq);
     op->sub = (uint32_t)msg->sub;
     op->delivery = (uint32_t)msg->delivery;
     op->how = (uint32_t)msg->how;
@@ -376,12 +395,12 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
     switch (type) {
     case PARKED_FAIL:
         read_order(op, msg->as.fail.number, msg->as.fail.after);
-        read_slot(op, msg->as.fail.topic, msg->as.fail.seq);
+        read_slot(core, op, msg->as.fail.topic, msg->as.fail.seq);
         *out_error = msg->as.fail.error;
         break;
     case PARKED_RETRACT:
         read_order(op, msg->as.retract.number, msg->as.retract.after);
-        read_slot(op, msg->as.retract.topic, msg->as.retract.seq);
+        read_slot(core, op, msg->as.retract.topic, msg->as.retract.seq);
         *out_error = msg->as.retract.error;
         break;
     case PARKED_COMPLETE: read_order(op, msg->as.complete.number, msg->as.complete.after); break;
@@ -392,7 +411,7 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
         break;
     case PARKED_ACK:
         read_order(op, msg->as.ack.number, msg->as.ack.after);
-        read_slot(op, msg->as.ack.topic, msg->as.ack.next_seq);
+        read_slot(core, op, msg->as.ack.topic, msg->as.ack.next_seq);
         op->sub = (uint32_t)msg->as.ack.sub;
         op->durable = sub_durable(core, session, op->sub);
         return true;
@@ -402,16 +421,17 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
         op->how = (uint32_t)msg->as.unsubscribe.is_drop;
         return true;
     case PARKED_TASK:
-        read_task(&msg->as.task, op);
+        read_task(core, &msg->as.task, op);
         *out_error = msg->as.task.error;
         return true;
     }
     const struct topic *topic = pool_find(&core->topics, op->topic);
     if (session->is_guard && op->after > 0)
         return false; /* it has no data of its own */
-    if (op->topic != 0 && (topic == NULL || topic->writer != session->party))
-        return false;
-    return topic != NULL || (type != PARKED_FAIL && type != PARKED_RETRACT);
+    if (type != PARKED_FAIL && type != PARKED_RETRACT)
+        return true;
+    return topic != NULL ? topic->writer == session->party
+                         : number_is_own(session->party, op->topic); /* it could not be opened */
 }
 
 /* Takes the error of the message, if there is one.  Returns whether it can be read. */

@@ -44,7 +44,7 @@ struct parked {
 };
 
 struct refusal {
-    uint32_t topic;
+    uint32_t topic; /* its number for clients */
     uint64_t seq;
     struct failure *failure; /* a reference */
     uint32_t count;          /* slots from seq on */
@@ -189,7 +189,7 @@ struct session {
     uint64_t await_taken;
     struct sync_round await_round;
     struct flow_window await_flow;
-    uint32_t await_topic;         /* the last topic named on subscription 0 */
+    uint32_t await_topic;         /* number of the last topic named on subscription 0 */
     uint32_t await_incarnation;   /* ... for slots of this one */
     struct refusal *refusals;     /* ring of REFUSALS_KEPT, made when first needed */
     uint64_t *granted;            /* ring of GRANTED_KEPT: numbers of RETRACTs that were done */

@@ -79,7 +79,7 @@ struct sub {
     int64_t lease_ns;        /* 0: a lease lasts until the member is lost */
     struct timer lease_timer;
     bool is_looked_again; /* its timer was late, and is set once more */
-    uint32_t named_topic; /* the last topic named on this connection */
+    uint32_t named_topic; /* number of the last topic named on this connection */
     uint32_t named_incarnation;
     uint32_t named_replies;
 };

@@ -53,6 +53,7 @@ struct lead {
 
 struct topic {
     uint32_t id;
+    uint32_t number;  /* by which clients know it: id, or what its writer chose (number.h) */
     struct span name; /* owned */
     struct job *job;
     struct party *writer;

@@ -275,7 +275,8 @@ void note_topic_forgotten(struct core *core, const struct topic *topic)
 void note_topic_opened(struct core *core, const struct topic *topic)
 {
     if (core->is_noting)
-        NOTE(core, TOPIC_OPENED, topic_opened, .topic = topic->id);
+        NOTE(core, TOPIC_OPENED, topic_opened, .topic = topic->id,
+             .number = topic->number != topic->id ? topic->number : 0);
 }
 
 void note_topic_begun(struct core *core, const struct topic *topic)

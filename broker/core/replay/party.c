@@ -13,6 +13,7 @@
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/upload.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/roster.h"
 
@@ -247,7 +248,9 @@ const char *replay_parked(struct core *core, struct session *session,
     bool needs_error = needs_topic || fact->type == PARKED_FAIL_PARTY;
     if (wrong != NULL || (needs_error && failure == NULL))
         return WRONG_NO_ERROR;
-    if (needs_topic && (topic == NULL || topic->writer != session->party))
+    bool is_own = topic != NULL ? topic->writer == session->party
+                                : number_is_own(session->party, (uint32_t)fact->topic);
+    if (needs_topic && !is_own)
         return WRONG_NO_TOPIC;
     if (!parked_is_type(fact->type))
         return WRONG_NO_WAIT;

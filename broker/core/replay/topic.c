@@ -6,6 +6,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -40,8 +41,12 @@ const char *replay_topic_forgotten(struct core *core, struct topic *topic,
 const char *replay_topic_opened(struct core *core, struct topic *topic,
                                 const struct fact_topic_opened *fact)
 {
+    uint32_t number = (uint32_t)fact->number;
     (void)core;
-    (void)fact;
+    if (number != 0 && (topic->is_opened || !number_is_free(topic->writer, number)))
+        return WRONG_TWICE;
+    if (number != 0)
+        number_give(topic, number);
     topic_mark_opened(topic, true);
     return NULL;
 }

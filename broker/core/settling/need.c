@@ -22,6 +22,7 @@
 #include "broker/core/record/note.h"
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/event.h"
@@ -102,7 +103,7 @@ static struct failure *error_for(struct core *core, struct party *party, struct 
 static void tell_writer(struct core *core)
 {
     struct refusal fell = core->fell;
-    const struct topic *topic = pool_find(&core->topics, fell.topic);
+    const struct topic *topic = topic_numbered(core, fell.topic);
     if (fell.failure == NULL)
         return;
     core->fell = (struct refusal){0};
@@ -115,7 +116,7 @@ static void tell_writer_later(struct core *core, const struct topic *topic, uint
                               struct failure *failure)
 {
     struct refusal *fell = &core->fell;
-    bool is_next = fell->failure == failure && fell->topic == topic->id &&
+    bool is_next = fell->failure == failure && fell->topic == topic->number &&
                    fell->seq + fell->count == seq && fell->count < LIMIT_REFUSAL_SLOTS;
     if (is_next) {
         fell->count += 1;
@@ -123,7 +124,7 @@ static void tell_writer_later(struct core *core, const struct topic *topic, uint
     }
     tell_writer(core);
     *fell = (struct refusal){
-        .topic = topic->id, .seq = seq, .failure = failure_ref(failure), .count = 1};
+        .topic = topic->number, .seq = seq, .failure = failure_ref(failure), .count = 1};
 }
 
 /* The slot fails with the slot that it needs.  Its writer gets a refusal: it may be working on the

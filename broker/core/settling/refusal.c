@@ -72,7 +72,18 @@ void refusal_of_slot(struct core *core, struct session *session, struct topic *t
     count_refusal(core, type);
     remember_and_tell(
         core, session,
-        &(struct refusal){.topic = topic->id, .seq = seq, .failure = failure, .count = 1});
+        &(struct refusal){.topic = topic->number, .seq = seq, .failure = failure, .count = 1});
+    failure_unref(core, failure);
+}
+
+void refusal_of_number(struct core *core, struct session *session, uint32_t number, uint64_t seq,
+                       const char *type, const char *message)
+{
+    struct failure *failure = failure_of_rejection(core, session, type, message, NULL, 0);
+    count_refusal(core, type);
+    remember_and_tell(
+        core, session,
+        &(struct refusal){.topic = number, .seq = seq, .failure = failure, .count = 1});
     failure_unref(core, failure);
 }
 

@@ -7,13 +7,13 @@
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
 
-void upload_tell(struct core *core, struct session *session, const struct topic *topic,
-                 uint64_t seq, uint64_t bytes)
+void upload_tell(struct core *core, struct session *session, uint32_t number, uint64_t seq,
+                 uint64_t bytes)
 {
     if (session->control == 0)
         return;
     struct msg *msg = effects_msg(core->effects, session->control, MSG_CHUNKED);
-    msg->as.chunked.topic = topic->id;
+    msg->as.chunked.topic = number;
     msg->as.chunked.seq = seq;
     msg->as.chunked.bytes = bytes;
     msg->as.chunked.durability = core->options.durability;
@@ -24,7 +24,7 @@ void uploads_tell_again(struct core *core, struct session *session)
     LIST_EACH(link, &session->party->open_slots) {
         const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
         if (open->chunks != NULL)
-            upload_tell(core, session, open->topic, open->seq, open->chunks->bytes);
+            upload_tell(core, session, open->topic->number, open->seq, open->chunks->bytes);
     }
 }
 

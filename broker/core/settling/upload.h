@@ -5,9 +5,9 @@
 
 #include "broker/core/model.h"
 
-/* Tells the writer how many bytes of the value are here. */
-void upload_tell(struct core *core, struct session *session, const struct topic *topic,
-                 uint64_t seq, uint64_t bytes);
+/* Tells the writer how many bytes of the value are here.  number: of the topic. */
+void upload_tell(struct core *core, struct session *session, uint32_t number, uint64_t seq,
+                 uint64_t bytes);
 /* Tells it of all values in chunks that are not whole. */
 void uploads_tell_again(struct core *core, struct session *session);
 /* The value is whole: its chunks, sent again, are no news. */

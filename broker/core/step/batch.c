@@ -16,6 +16,7 @@
 #include "broker/core/settling/upload.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/lease.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
@@ -300,7 +301,7 @@ static void refuse_chunk(struct core *core, struct session *session, struct topi
         refuse_range(core, session, topic, range, ERROR_TYPE_TOO_LATE,
                      "the slot was settled before");
     upload_remember_refused(core, session, topic->id, range->seq);
-    upload_tell(core, session, topic, range->seq, range->chunk_total);
+    upload_tell(core, session, topic->number, range->seq, range->chunk_total);
 }
 
 /* Why the chunk is not taken: a type of error and a sentence.  NULL: it is. */
@@ -338,7 +339,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     struct open_slot *open = find_keepable(core, topic, range->seq);
     if (open == NULL) {
         if (upload_is_known(session, topic, range))
-            upload_tell(core, session, topic, range->seq, range->chunk_total);
+            upload_tell(core, session, topic->number, range->seq, range->chunk_total);
         else
             refuse_chunk(core, session, topic, range);
         return;
@@ -346,12 +347,12 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
     if (!may_settle(core, session, open, range)) {
         upload_remember_refused(core, session, topic->id, range->seq);
-        upload_tell(core, session, topic, range->seq, range->chunk_total);
+        upload_tell(core, session, topic->number, range->seq, range->chunk_total);
         return;
     }
     if (range->chunk_offset + range->chunk_bytes <= have) { /* sent again after a reconnect */
         if (topic->writer != session->party)
-            upload_tell(core, session, topic, range->seq, have);
+            upload_tell(core, session, topic->number, range->seq, have);
         return;
     }
     const char *message = NULL;
@@ -359,11 +360,11 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     if (type != NULL) {
         reject_open(core, session, open, type, message);
         upload_remember_refused(core, session, topic->id, range->seq);
-        upload_tell(core, session, topic, range->seq, range->chunk_total);
+        upload_tell(core, session, topic->number, range->seq, range->chunk_total);
         return;
     }
     flow_window_piece(&topic->lead.flow, frame_total(range->value_bytes));
-    upload_tell(core, session, topic, range->seq, open->chunks->bytes);
+    upload_tell(core, session, topic->number, range->seq, open->chunks->bytes);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);
         return;
@@ -375,11 +376,36 @@ static void write_chunk(struct core *core, struct session *session, struct topic
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
+/* A frame of a topic that its writer numbered, and that could not be opened. */
+static void refuse_unopened(struct core *core, struct session *session,
+                            const struct event_range *range)
+{
+    static const char message[] = "the broker could not open the topic";
+    if (range->kind == FRAME_CHUNK) { /* its RESERVE was refused */
+        upload_tell(core, session, range->topic, range->seq, range->chunk_total);
+        return;
+    }
+    tell_refused(core, session, NULL, range, message);
+    for (uint32_t i = 0; i < range->count; i++)
+        refusal_of_number(core, session, range->topic, range->seq + i, ERROR_TYPE_NOT_OPEN,
+                          message);
+    if (range->reply_to != FRAME_NO_REPLY && range->kind != FRAME_COMMIT)
+        request_refused(core, session, range->reply_to);
+}
+
 static void write_range(struct core *core, struct session *session, const struct event_range *range,
                         uint32_t skip, payload_id payload)
 {
-    struct topic *topic = pool_find(&core->topics, range->topic);
+    if (range->kind == FRAME_TOPIC) {
+        topic_name(core, session, range->name, range->topic);
+        return;
+    }
+    struct topic *topic = topic_numbered(core, range->topic);
     bool is_kept = false;
+    if (topic == NULL) {
+        refuse_unopened(core, session, range);
+        return;
+    }
     switch (range->kind) {
     case FRAME_VALUE: is_kept = write_values(core, session, topic, range, skip, payload); break;
     case FRAME_RESERVE: is_kept = write_reserve(core, session, topic, range); break;
@@ -416,10 +442,15 @@ static const char *batch_complaint(struct core *core, const struct session *sess
         return "frames are missing before this batch";
     for (uint32_t i = 0; i < event->as.data.range_count; i++) {
         const struct event_range *range = &event->as.data.ranges[i];
-        const struct topic *topic = pool_find(&core->topics, range->topic);
-        if (topic == NULL || !may_write(session, topic, range->kind))
+        const struct topic *topic = topic_numbered(core, range->topic);
+        if (range->kind == FRAME_TOPIC) {
+            const char *wrong = topic_number_complaint(core, session, range->name, range->topic);
+            if (wrong != NULL)
+                return wrong;
+        } else if (topic != NULL ? !may_write(session, topic, range->kind)
+                                 : !number_is_own(session->party, range->topic))
             return "a frame of a topic that this party did not open";
-        if (range->kind > FRAME_CHUNK)
+        if (range->kind > FRAME_CHUNK && range->kind != FRAME_TOPIC)
             return "a frame that only the broker may send";
         if ((range->kind == FRAME_CHUNK) != is_chunks)
             return "chunks and numbered frames in one batch";

@@ -357,7 +357,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_COMPLETE: return parked_take(core, session, PARKED_COMPLETE, msg);
     case TO_BROKER_LEAVE: return parked_take(core, session, PARKED_LEAVE, msg);
     case TO_BROKER_FAIL_PARTY: return parked_take(core, session, PARKED_FAIL_PARTY, msg);
-    case TO_BROKER_TOPIC_OPEN: topic_open(core, session, &msg->as.topic_open); break;
+    case TO_BROKER_TOPIC_OPEN: return topic_open(core, session, &msg->as.topic_open);
     case TO_BROKER_FAIL: return parked_take(core, session, PARKED_FAIL, msg);
     case TO_BROKER_RETRACT: return parked_take(core, session, PARKED_RETRACT, msg);
     case TO_BROKER_SUBSCRIBE:

@@ -8,6 +8,7 @@
 
 #include "broker/core/record/failure.h"
 #include "broker/core/record/note.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
@@ -168,7 +169,7 @@ void task_tell_over(struct core *core, const struct task *task, struct failure *
     struct msg_task_over *msg =
         &effects_msg(core->effects, member->session->control, MSG_TASK_OVER)->as.task_over;
     msg->sub = member->number;
-    msg->topic = task->topic->id;
+    msg->topic = task->topic->number;
     msg->seq = task->seq;
     msg->delivery = task->delivery;
     msg->error = failure_span(failure);
@@ -297,7 +298,8 @@ void leases_rewind(struct sub *member)
 
 void lease_has(struct core *core, struct sub *member, const struct msg_position *msg)
 {
-    struct task *task = task_find(core, member->group, (uint32_t)msg->topic, msg->next_seq);
+    struct task *task =
+        task_find(core, member->group, topic_id_of(core, (uint32_t)msg->topic), msg->next_seq);
     if (task != NULL && task->holder == member && task->delivery == msg->chunk_offset) {
         list_remove(&task->unsent_link);
         return;

@@ -42,7 +42,7 @@ static uint64_t send_topic(struct core *core, struct session *session, uint32_t 
                            const struct topic *topic, const struct topic_share *share)
 {
     bool is_followed = share->end_seq < topic->slots.next_seq;
-    uint64_t sent = send_frame(core, session, sub, FRAME_TOPIC, topic->id,
+    uint64_t sent = send_frame(core, session, sub, FRAME_TOPIC, topic->number,
                                is_followed ? share->end_seq : 0, topic->name);
     if (share->incarnation > 0)
         core->effects->frames[core->effects->frame_count - 1].frame.reply_to = share->incarnation;
@@ -172,7 +172,7 @@ static bool send_letter(struct core *core, struct session *session, uint32_t sub
                                               .sub = sub,
                                               .head = {.delivery = 1,
                                                        .attempt = session->job->attempt,
-                                                       .topic = topic->id,
+                                                       .topic = topic->number,
                                                        .seq = seq,
                                                        .reply_to = FRAME_NO_REPLY},
                                               .entry = entry,
@@ -203,12 +203,12 @@ static bool await_send(struct core *core, struct session *session, struct await 
     const struct slot_entry *outcome = &await->outcome;
     struct topic *topic = await->topic;
     if (outcome->state == SLOT_ERROR) {
-        *sent += send_frame(core, session, 0, FRAME_ERROR, topic->id, await->seq,
+        *sent += send_frame(core, session, 0, FRAME_ERROR, topic->number, await->seq,
                             failure_span(pool_find(&core->failures, outcome->ref)));
         return true;
     }
     if (!await->is_value_wanted) {
-        *sent += send_frame(core, session, 0, FRAME_VALUE, topic->id, await->seq, SPAN_NONE);
+        *sent += send_frame(core, session, 0, FRAME_VALUE, topic->number, await->seq, SPAN_NONE);
         return true;
     }
     if (topic->letters != NULL)
@@ -245,10 +245,10 @@ static bool pump_answer(struct core *core, struct session *session, struct await
     if (await->topic == NULL)
         return pump_denial(core, session, await, sent);
     struct topic_share share = topic_share_at(await->topic, await->seq);
-    if (session->await_topic != await->topic->id ||
+    if (session->await_topic != await->topic->number ||
         session->await_incarnation != share.incarnation) {
         *sent += send_topic(core, session, 0, await->topic, &share);
-        session->await_topic = await->topic->id;
+        session->await_topic = await->topic->number;
         session->await_incarnation = share.incarnation;
     }
     return await_send(core, session, await, sent);
@@ -362,8 +362,8 @@ static uint64_t route_gap(struct core *core, struct route *route, uint64_t first
     enum gap_reason reason = was_gone || sub_holds(sub) ? GAP_NOT_KEPT : GAP_OVERFLOW;
     if (reason == GAP_OVERFLOW)
         tell_lossy(core, route, count);
-    uint64_t bytes =
-        send_gap(core, sub->session, sub->number, route->topic->id, route->next_seq, count, reason);
+    uint64_t bytes = send_gap(core, sub->session, sub->number, route->topic->number,
+                              route->next_seq, count, reason);
     route->next_seq = first_seq;
     route->chunk_offset = 0;
     return bytes;
@@ -373,7 +373,7 @@ static uint64_t route_gap(struct core *core, struct route *route, uint64_t first
 static uint64_t route_missed(struct core *core, struct route *route)
 {
     route->is_missed_sent = true;
-    return send_gap(core, route->sub->session, route->sub->number, route->topic->id,
+    return send_gap(core, route->sub->session, route->sub->number, route->topic->number,
                     route->missed_seq, route->missed_count, GAP_ATTEMPT);
 }
 
@@ -437,7 +437,7 @@ static uint64_t route_outcome(struct core *core, struct route *route, uint32_t i
     }
     entry->is_sealed = true;
     if (entry->state == SLOT_ERROR)
-        sent = send_frame(core, session, number, FRAME_ERROR, topic->id, route->next_seq,
+        sent = send_frame(core, session, number, FRAME_ERROR, topic->number, route->next_seq,
                           failure_span(pool_find(&core->failures, entry->ref)));
     else if (topic->letters != NULL)
         is_done = send_letter(core, session, number, topic, entry, route->next_seq,
@@ -549,7 +549,7 @@ static bool task_send(struct core *core, const struct sub *member, struct task *
     const struct open_slot *reply = task_reply(core, task);
     struct frame head = {.delivery = (uint8_t)task->delivery,
                          .attempt = member->job->attempt,
-                         .topic = topic->id,
+                         .topic = topic->number,
                          .seq = task->seq,
                          .stamp_ns = core->now_ns,
                          .reply_to = reply != NULL ? reply->seq : FRAME_NO_REPLY};
@@ -575,15 +575,15 @@ static uint64_t name_topics(struct core *core, struct sub *member, const struct 
     const struct open_slot *reply = task_reply(core, task);
     struct topic_share share = topic_share_at(topic, task->seq);
     uint64_t sent = 0;
-    if (member->named_topic != topic->id || member->named_incarnation != share.incarnation)
+    if (member->named_topic != topic->number || member->named_incarnation != share.incarnation)
         sent += send_topic(core, member->session, member->number, topic, &share);
-    member->named_topic = topic->id;
+    member->named_topic = topic->number;
     member->named_incarnation = share.incarnation;
-    if (reply == NULL || member->named_replies == reply->topic->id)
+    if (reply == NULL || member->named_replies == reply->topic->number)
         return sent;
-    member->named_replies = reply->topic->id;
-    return sent + send_frame(core, member->session, member->number, FRAME_TOPIC, reply->topic->id,
-                             0, reply->topic->name);
+    member->named_replies = reply->topic->number;
+    return sent + send_frame(core, member->session, member->number, FRAME_TOPIC,
+                             reply->topic->number, 0, reply->topic->name);
 }
 
 /* The first lease that it was not sent. */

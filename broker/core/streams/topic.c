@@ -25,6 +25,7 @@
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
@@ -117,6 +118,7 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
         pool_give(&core->topics, topic);
         return NULL;
     }
+    topic->number = topic->id;
     topic->job = job;
     topic->writer = writer;
     slot_table_init(&topic->slots, core->memory);
@@ -242,6 +244,7 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->mark_count = 0;
     topic->begin_seq = 0;
     topic_mark_opened(topic, false);
+    number_take_back(topic);
     topic->credit_used = 0;
     topic->credit_limit = 0;
     topic->rate_paid = 0;
@@ -262,6 +265,7 @@ void topic_free(struct core *core, struct topic *topic)
         await_free(core, await);
     drop_slots(core, topic);
     topic_mark_opened(topic, false);
+    number_take_back(topic);
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
@@ -628,7 +632,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     struct session *session = topic->writer->session;
     if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
         struct msg *msg = effects_msg(core->effects, session->control, MSG_CREDIT);
-        msg->as.credit.topic = topic->id;
+        msg->as.credit.topic = topic->number;
         msg->as.credit.limit_bytes = topic->credit_limit;
         msg->as.credit.batch_bytes = lead_batch_bytes(topic, batch_bytes(topic));
     }
@@ -657,7 +661,7 @@ static void answer_open(struct core *core, struct session *session,
     msg->code = code;
     msg->error = failure_span(failure);
     if (topic != NULL) {
-        msg->topic = topic->id;
+        msg->topic = topic->number;
         msg->next_seq = topic->slots.next_seq;
         msg->used_bytes = topic->credit_used;
         msg->limit_bytes = topic->credit_limit;
@@ -674,37 +678,96 @@ static bool may_open(const struct session *session, struct span name)
            account_has_room(session->party->account, ACCESS_TOPICS, 1);
 }
 
-void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg)
+/* The writer may write at once.  That much credit was promised to it with the number. */
+static void grant_own(struct core *core, struct topic *topic)
+{
+    if (topic->credit_limit >= LIMIT_OWN_CREDIT_BYTES)
+        return;
+    topic->credit_limit = LIMIT_OWN_CREDIT_BYTES;
+    note_credit(core, topic);
+}
+
+/* Opens the topic for its writer.  number: that the writer gives it, or 0.  NULL: it cannot; then
+ * asked says why, by a code, a type of error and a sentence. */
+struct opening {
+    enum wire_code code;
+    const char *type;
+    const char *text;
+};
+static struct topic *open_named(struct core *core, struct session *session, struct span name,
+                                uint32_t number, struct opening *why)
 {
     enum wire_code code = CODE_OK;
-    if (topic_is_valid(msg->topic) && !span_equal(topic_party(msg->topic), session->party->name)) {
-        answer_open(core, session, msg, NULL, CODE_EDENIED, ERROR_TYPE_NOT_YOURS,
-                    "a topic is written by the party that its first level names");
-        return;
-    }
     struct topic *topic =
-        may_open(session, msg->topic) ? topic_get(core, session->job, msg->topic, &code) : NULL;
+        may_open(session, name) ? topic_get(core, session->job, name, &code) : NULL;
     bool is_new = topic == NULL || !topic->is_opened;
     if (is_new && !account_has_room(session->party->account, ACCESS_TOPICS, 1)) {
-        answer_open(core, session, msg, NULL, CODE_EFULL, ERROR_TYPE_QUOTA,
-                    account_refuse(core, session->party->account, ACCESS_TOPICS));
-        return;
+        *why = (struct opening){CODE_EFULL, ERROR_TYPE_QUOTA,
+                                account_refuse(core, session->party->account, ACCESS_TOPICS)};
+        return NULL;
     }
     if (topic == NULL) {
-        answer_open(core, session, msg, NULL, code,
-                    code == CODE_EINVAL ? ERROR_TYPE_NAME : ERROR_TYPE_FULL,
-                    code == CODE_EINVAL ? "the topic's name is not well formed"
-                                        : "the broker has no room for another topic");
-        return;
+        bool is_name = code == CODE_EINVAL;
+        *why = (struct opening){code, is_name ? ERROR_TYPE_NAME : ERROR_TYPE_FULL,
+                                is_name ? "the topic's name is not well formed"
+                                        : "the broker has no room for another topic"};
+        return NULL;
     }
     topic->lead.writer_ns = 0; /* it may be on another link now */
     lead_measure(core, topic);
     topic_grant(core, topic, false); /* TOPIC_OPENED tells the writer of it */
     if (is_new) {
+        if (number != 0)
+            number_give(topic, number);
         topic_mark_opened(topic, true);
         note_topic_opened(core, topic);
     }
-    answer_open(core, session, msg, topic, CODE_OK, "", "");
+    if (number != 0)
+        grant_own(core, topic);
+    return topic;
+}
+
+const char *topic_number_complaint(const struct core *core, const struct session *session,
+                                   struct span name, uint32_t number)
+{
+    uint32_t id;
+    if (!number_is_own(session->party, number) || !topic_is_valid(name) ||
+        !span_equal(topic_party(name), session->party->name))
+        return "a topic that this party may not number";
+    const struct topic *known = topic_numbered(core, number);
+    const struct topic *topic =
+        name_map_get(&session->job->topics, name, &id) ? pool_find(&core->topics, id) : NULL;
+    bool is_same = known == NULL ? topic == NULL || !topic->is_opened : known == topic;
+    return is_same ? NULL : "a topic with two numbers, or two topics with one";
+}
+
+void topic_name(struct core *core, struct session *session, struct span name, uint32_t number)
+{
+    struct opening why;
+    if (topic_number_complaint(core, session, name, number) == NULL)
+        (void)open_named(core, session, name, number, &why); /* or what is in it is refused */
+}
+
+const char *topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg)
+{
+    struct opening why;
+    if (topic_is_valid(msg->topic) && !span_equal(topic_party(msg->topic), session->party->name)) {
+        answer_open(core, session, msg, NULL, CODE_EDENIED, ERROR_TYPE_NOT_YOURS,
+                    "a topic is written by the party that its first level names");
+        return NULL;
+    }
+    const char *complaint = msg->own_number != 0 ? topic_number_complaint(core, session, msg->topic,
+                                                                          (uint32_t)msg->own_number)
+                                                 : NULL;
+    if (complaint != NULL)
+        return complaint;
+    const struct topic *topic =
+        open_named(core, session, msg->topic, (uint32_t)msg->own_number, &why);
+    if (topic != NULL)
+        answer_open(core, session, msg, topic, CODE_OK, "", "");
+    else
+        answer_open(core, session, msg, NULL, why.code, why.type, why.text);
+    return NULL;
 }
 
 /* ---- what is new ----------------------------------------------------------------------------- */

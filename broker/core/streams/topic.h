@@ -5,7 +5,14 @@
 
 #include "broker/core/model.h"
 
-void topic_open(struct core *core, struct session *session, const struct msg_topic_open *msg);
+/* A complaint, or NULL. */
+const char *topic_open(struct core *core, struct session *session,
+                       const struct msg_topic_open *msg);
+/* Why the writer may not give its topic this number, or NULL. */
+const char *topic_number_complaint(const struct core *core, const struct session *session,
+                                   struct span name, uint32_t number);
+/* A TOPIC frame came: the topic is opened, if that is possible. */
+void topic_name(struct core *core, struct session *session, struct span name, uint32_t number);
 struct topic *topic_get(struct core *core, struct job *job, struct span name, enum wire_code *out);
 /* id 0: any.  No subscription follows it yet. */
 struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name);

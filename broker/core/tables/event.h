@@ -48,7 +48,7 @@ enum access_word {
 struct event_range {
     enum frame_kind kind;
     uint32_t attempt;
-    uint32_t topic;
+    uint32_t topic;           /* its number for clients */
     uint64_t seq;             /* of the first value */
     uint32_t count;           /* values; 1 unless VALUE */
     int64_t stamp_ns;         /* when it was written, by the broker's clock */
@@ -57,11 +57,14 @@ struct event_range {
     int64_t deadline_ms;      /* RESERVE: -1 none */
     uint64_t value_bytes_max; /* RESERVE: 0 not said */
     uint32_t need_count;      /* RESERVE: slots that it needs */
-    struct span needs;        /* RESERVE: for frame_need_next(); good during the step */
-    uint64_t chunk_total;     /* CHUNK: bytes of the whole value */
-    uint64_t chunk_offset;    /* CHUNK */
-    uint32_t chunk_bytes;     /* CHUNK: bytes of the value in it */
-    uint64_t reply_to;        /* VALUE, RESERVE: of a request; FRAME_NO_REPLY: it is none */
+    union {
+        struct span needs; /* RESERVE: for frame_need_next(); good during the step */
+        struct span name;  /* TOPIC: of the topic; good during the step */
+    };
+    uint64_t chunk_total;  /* CHUNK: bytes of the whole value */
+    uint64_t chunk_offset; /* CHUNK */
+    uint32_t chunk_bytes;  /* CHUNK: bytes of the value in it */
+    uint64_t reply_to;     /* VALUE, RESERVE: of a request; FRAME_NO_REPLY: it is none */
 };
 
 struct event {
