@@ -164,23 +164,48 @@ Test(quota, lets_a_writer_wait_for_its_rate)
 
 /* ---- who lost access ------------------------------------------------------------------------- */
 
+/* Alice owes bob ten thousand values. */
+static struct owed {
+    struct bus *writer, *reader;
+    struct bus_sub *sub;
+    struct bus_slot *slots[OPEN_SLOTS];
+} owed;
+
+static void begin_to_owe(const char *job)
+{
+    owed.writer = must_open_as("alice", job, alice_key);
+    owed.reader = must_open_as("bob", job, bob_key);
+    owed.sub = must_subscribe(owed.reader, "alice/w");
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        owed.slots[i] = must_reserve(owed.writer, "w");
+    must_flush(owed.writer);
+}
+
+static void leave_reader(void)
+{
+    bus_sub_close(&owed.sub);
+    must_close(&owed.reader);
+}
+
+/* She lost her access. */
+static void leave_writer(void)
+{
+    for (int i = 0; i < OPEN_SLOTS; i++)
+        bus_slot_fail(&owed.slots[i], NULL);
+    (void)bus_close(&owed.writer, SOON_MS); /* it is over */
+}
+
 Test(quota, fails_ten_thousand_open_slots_of_whoever_lost_access)
 {
-    static struct bus_slot *slots[OPEN_SLOTS];
     open_limited("");
-    struct bus *writer = must_open_as("alice", "one", alice_key);
-    struct bus *reader = must_open_as("bob", "one", bob_key);
-    struct bus_sub *sub = must_subscribe(reader, "alice/w");
-    for (int i = 0; i < OPEN_SLOTS; i++)
-        slots[i] = must_reserve(writer, "w");
-    must_flush(writer);
+    begin_to_owe("one");
     write_access(false, true, "");
     int64_t begin_ns = test_now_ns();
     process_signal(&stage.process, SIGHUP);
     for (uint64_t i = 0; i < OPEN_SLOTS; i++) {
         struct bus_msg *msg = NULL;
         struct bus_error *error = NULL;
-        cr_assert_eq(bus_sub_recv(sub, SOON_MS, &msg, &error), BUS_EFAILED);
+        cr_assert_eq(bus_sub_recv(owed.sub, SOON_MS, &msg, &error), BUS_EFAILED);
         cr_assert_str_eq(bus_error_type(error), "errbus.revoked");
         bus_error_unref(&error);
     }
@@ -188,11 +213,8 @@ Test(quota, fails_ten_thousand_open_slots_of_whoever_lost_access)
     cr_log_info("10000 slots failed at the reader after %lld us", (long long)passed_us);
     bool is_slow = getenv("ASAN_OPTIONS") != NULL;               /* the whole program is then */
     cr_expect_lt(passed_us, is_slow ? SOON_MS * 1000 : 2000000); /* 200 ms, ten times */
-    for (int i = 0; i < OPEN_SLOTS; i++)
-        bus_slot_fail(&slots[i], NULL);
-    bus_sub_close(&sub);
-    (void)bus_close(&writer, SOON_MS); /* it is over */
-    must_close(&reader);
+    leave_writer();
+    leave_reader();
 }
 
 /* Parties that have nothing to do with it. */
@@ -244,13 +266,7 @@ static void others_leave(struct others *others)
 /* alice loses access, and bob learns of each slot; nobody else is touched. */
 static void expect_quiet_revocation(const char *others)
 {
-    static struct bus_slot *slots[OPEN_SLOTS];
-    struct bus *writer = must_open_as("alice", "default", alice_key);
-    struct bus *reader = must_open_as("bob", "default", bob_key);
-    struct bus_sub *sub = must_subscribe(reader, "alice/w");
-    for (int i = 0; i < OPEN_SLOTS; i++)
-        slots[i] = must_reserve(writer, "w");
-    must_flush(writer);
+    begin_to_owe("default");
     struct bus_tap *tap = must_tap("default", BUS_TAP_NOW);
     struct bus_admin *admin = stage_admin();
     uint32_t revoked = 0;
@@ -258,14 +274,11 @@ static void expect_quiet_revocation(const char *others)
     expect_code(bus_access_reload(admin, SOON_MS, &revoked, NULL), BUS_OK);
     cr_expect_eq(revoked, 1);
     for (uint64_t i = 0; i < OPEN_SLOTS; i++)
-        expect_failed(sub, "alice/w", i, "party_lost");
-    bus_sub_close(&sub);
-    must_close(&reader);
+        expect_failed(owed.sub, "alice/w", i, "party_lost");
+    leave_reader();
     cr_expect_eq(count_events_until(tap, "party.suspect", "party.left"), 0);
     bus_tap_close(&tap);
-    for (int i = 0; i < OPEN_SLOTS; i++)
-        bus_slot_fail(&slots[i], NULL);
-    (void)bus_close(&writer, SOON_MS); /* it is over */
+    leave_writer();
 }
 
 Test(quota, suspects_none_of_a_thousand_others_when_somebody_loses_access)
