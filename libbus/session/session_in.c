@@ -166,6 +166,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
     session_data_moved(session);
     pace_accepted(&session->pace, (uint32_t)chunked->topic, chunked->seq, chunked->bytes,
                   session->now_ns);
+    uploads_limit(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->limit_bytes);
     switch (
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
     case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;

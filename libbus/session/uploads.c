@@ -45,6 +45,7 @@ bool uploads_add(struct uploads *uploads, const struct upload *upload, struct bu
         return false;
     *added = *upload;
     added->ordinal = ++uploads->last;
+    added->limit = UINT64_MAX;
     added->value = *value;
     *value = NULL;
     list_push(&uploads->items, &added->link);
@@ -91,6 +92,7 @@ static bool may_send(const struct uploads *uploads, const struct upload *upload,
                      uint64_t frames_sent)
 {
     return upload->after <= frames_sent && upload->sent < upload->value->bytes &&
+           upload->sent < upload->limit &&
            upload->sent - upload->accepted < uploads->window_bytes &&
            uploads->under_way < uploads->all_bytes && is_first(uploads, upload);
 }
@@ -187,6 +189,13 @@ enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uin
     return UPLOADS_DONE;
 }
 
+void uploads_limit(struct uploads *uploads, uint32_t topic, uint64_t seq, uint64_t limit)
+{
+    struct upload *upload = find_upload(uploads, topic, seq);
+    if (upload != NULL)
+        upload->limit = limit > 0 ? limit : UINT64_MAX;
+}
+
 void uploads_rewind(struct uploads *uploads)
 {
     uploads->turn = NULL;
@@ -195,6 +204,7 @@ void uploads_rewind(struct uploads *uploads)
     LIST_EACH(link, &uploads->items) {
         owner(link)->sent = 0;
         owner(link)->accepted = 0;
+        owner(link)->limit = UINT64_MAX; /* another broker may have room */
     }
 }
 

@@ -3,7 +3,8 @@
  *
  * The session cuts a chunk when the link asks for one, so a value of 2 GiB needs no second copy.
  * Uploads of different topics take turns; those of one topic follow each other.  Each has less than
- * window_bytes under way before its next chunk.  It stays until the broker has accepted all. */
+ * window_bytes under way before its next chunk.  The broker may hold one back.  It stays until the
+ * broker has accepted all. */
 #ifndef SESSION_UPLOADS_H
 #define SESSION_UPLOADS_H
 
@@ -26,6 +27,7 @@ struct upload {
     size_t piece_bytes; /* of a chunk, at most LIMIT_CHUNK_BYTES */
     uint64_t sent;      /* bytes, on this connection or accepted */
     uint64_t accepted;
+    uint64_t limit; /* no chunk begins there, or behind it */
 };
 
 struct uploads {
@@ -67,6 +69,8 @@ enum uploads_verdict {
 };
 enum uploads_verdict uploads_accept(struct uploads *uploads, uint32_t topic, uint64_t seq,
                                     uint64_t bytes);
+/* Of the value so many bytes may be sent until more is told; 0: all of them. */
+void uploads_limit(struct uploads *uploads, uint32_t topic, uint64_t seq, uint64_t limit);
 /* A new connection: from the beginning, unless uploads_accept() says otherwise. */
 void uploads_rewind(struct uploads *uploads);
 /* Accepted bytes of the values here that belong to this topic of the broker. */

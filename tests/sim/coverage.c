@@ -2,6 +2,7 @@
 /* coverage.c -- counters in tables; see coverage.h. */
 #include "tests/sim/coverage.h"
 
+#include "broker/core/model.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
@@ -74,6 +75,7 @@ static const struct table tables[COVERAGE_TABLES] = {
 static uint64_t counts[COVERAGE_TABLES][ROWS_MAX][COLUMNS_MAX];
 static uint64_t parts[MESSAGES];
 static uint64_t faults[FAULT_COUNT];
+static uint64_t passed;
 static uint64_t crashes, compactions;
 
 /* ---- in the place of what moves -------------------------------------------------------------- */
@@ -100,6 +102,14 @@ bool __wrap_phase_move(enum phase *phase, enum phase_step step)
 {
     counts[COVERAGE_PHASE][*phase][step] += 1;
     return __real_phase_move(phase, step);
+}
+
+void __real_passing_end(struct core *core, struct open_slot *open);
+void __wrap_passing_end(struct core *core, struct open_slot *open);
+void __wrap_passing_end(struct core *core, struct open_slot *open)
+{
+    passed += open->chunks->gone > 0;
+    __real_passing_end(core, open);
 }
 
 bool __real_task_next(enum task_state state, enum task_event event, enum task_state *out_next);
@@ -165,6 +175,11 @@ void coverage_crash(void)
 void coverage_compact(void)
 {
     compactions += 1;
+}
+
+uint64_t coverage_passed(void)
+{
+    return passed;
 }
 
 /* ---- what is possible ------------------------------------------------------------------------ */
@@ -260,4 +275,5 @@ void coverage_print(FILE *out)
         fprintf(out, "%s %" PRIu64 ", ", climate_fault_name((enum fault)fault), faults[fault]);
     fprintf(out, "the broker killed %" PRIu64 ", its journal compacted %" PRIu64 "\n", crashes,
             compactions);
+    fprintf(out, "values that passed through: %" PRIu64 "\n", passed);
 }

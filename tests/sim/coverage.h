@@ -90,6 +90,8 @@ void coverage_fault(enum fault fault);
 const char *coverage_absent_fault(void);
 void coverage_crash(void);   /* of the broker */
 void coverage_compact(void); /* of its journal */
+/* Values of which a part was gone when the rest came. */
+uint64_t coverage_passed(void);
 
 /* Of the pairs that change something; a subscription's all do. */
 uint32_t coverage_met(enum coverage_table table);

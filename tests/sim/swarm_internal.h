@@ -45,6 +45,7 @@ struct swarm {
     uint32_t crash_count;
     uint32_t crash_kills_permille; /* with which a party is killed, too */
     uint32_t bulk_left;
+    bool is_passing;        /* large values have no room in their job */
     uint32_t probe_count;   /* not answered yet */
     const char *probe_name; /* the topic that was tried last, in vain */
     uint64_t baseline_bytes;

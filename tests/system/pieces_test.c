@@ -219,6 +219,57 @@ Test(pieces, of_a_value_take_less_memory_than_it_has)
     free(value);
 }
 
+static void open_small(void)
+{
+    stage_open_with((const char *const[]){"--journal", "none", "--job-bytes", "32M", NULL});
+}
+
+/* Takes the value, and says how much memory the broker had meanwhile, at most. */
+static int64_t take_and_look(struct bus_sub *sub, uint64_t seq, const uint8_t *value, size_t bytes)
+{
+    uint64_t end = 0;
+    int64_t most_kib = 0;
+    for (bool is_last = false; !is_last;) {
+        struct bus_msg *msg = must_take(sub);
+        is_last = check(msg, seq, value, bytes, &end);
+        bus_msg_free(&msg);
+        int64_t kib = test_resident_kib(stage.process.pid);
+        most_kib = kib > most_kib ? kib : most_kib;
+    }
+    return most_kib;
+}
+
+Test(pieces, of_a_value_pass_through_a_job_that_has_no_room_for_it, .init = open_small)
+{
+    const size_t bytes = 128 * MIB;
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus *carol = must_open("carol");
+    struct bus_sub *sub = subscribe(bob, NULL);
+    uint8_t *value = must_make(bytes);
+    must_flush(bob);
+    int64_t before_kib = test_resident_kib(stage.process.pid);
+    for (uint64_t seq = 0; seq < 2; seq++) {
+        struct bus_slot *slot = must_reserve(alice, "w");
+        expect_code(bus_slot_commit_owned(&slot, value, bytes, keep_it, NULL), BUS_OK);
+        int64_t most_kib = take_and_look(sub, seq, value, bytes);
+        must_flush(alice);
+        cr_expect_leq(most_kib - before_kib, GROWTH_KIB_MAX, "%lld KiB",
+                      (long long)(most_kib - before_kib));
+    }
+    struct bus_sub *late = must_subscribe(carol, "alice/w");
+    struct bus_msg *msg = NULL;
+    expect_code(bus_sub_recv(late, SOON_MS, &msg, NULL), BUS_EOVERRUN);
+    must_publish(alice, "w", "behind");
+    expect_value(late, "alice/w", 2, "behind");
+    bus_sub_close(&late);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+    must_close(&carol);
+    free(value);
+}
+
 Test(pieces, are_asked_for_in_so_many_words)
 {
     struct bus *bob = must_open("bob");

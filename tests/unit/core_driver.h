@@ -346,6 +346,8 @@ static inline void say_msg(conn_id conn, const struct msg *msg)
     case MSG_CHUNKED:
         durability = msg->as.chunked.durability;
         say("%u < chunked %llu", conn, (unsigned long long)msg->as.chunked.bytes);
+        if (msg->as.chunked.limit_bytes > 0)
+            say(" of %llu", (unsigned long long)msg->as.chunked.limit_bytes);
         break;
     default: say_job_msg(conn, msg); break;
     }

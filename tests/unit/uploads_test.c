@@ -232,3 +232,26 @@ Test(uploads, says_so_when_memory_is_short)
     cr_assert_not_null(value, "nothing is taken over");
     buffer_unref(&value);
 }
+
+/* The broker has room for so much of it now; what another broker has room for is not known. */
+Test(uploads, begin_no_chunk_beyond_what_the_broker_has_room_for)
+{
+    add(1, 0, 4 * DEFAULT_CHUNK_BYTES);
+    uploads_limit(&uploads, topic_of(1), 1, DEFAULT_CHUNK_BYTES + 1);
+    expect_chunk(0, 1, 0);
+    expect_chunk(0, 1, DEFAULT_CHUNK_BYTES);
+    cr_expect_null(uploads_next(&uploads, 0));
+    uploads_limit(&uploads, topic_of(1), 1, 2 * DEFAULT_CHUNK_BYTES);
+    cr_expect_null(uploads_next(&uploads, 0));
+    uploads_limit(&uploads, topic_of(1), 1, 2 * DEFAULT_CHUNK_BYTES + 1);
+    expect_chunk(0, 1, 2 * DEFAULT_CHUNK_BYTES);
+    cr_expect_null(uploads_next(&uploads, 0));
+    uploads_limit(&uploads, topic_of(1), 1, 0);
+    expect_chunk(0, 1, 3 * DEFAULT_CHUNK_BYTES);
+    uploads_limit(&uploads, topic_of(1), 1, 1);
+    uploads_rewind(&uploads);
+    expect_chunk(0, 1, 0);
+    expect_chunk(0, 1, DEFAULT_CHUNK_BYTES);
+    uploads_limit(&uploads, topic_of(1), 2, 1); /* no upload of that slot is here */
+    expect_chunk(0, 1, 2 * DEFAULT_CHUNK_BYTES);
+}

@@ -25,6 +25,7 @@
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/notice.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -325,6 +326,12 @@ static bool pass_over(struct core *core, struct route *route)
     if (route->next_seq < first_seq && route->next_seq < topic->slots.next_seq) {
         notice_gone(core, route, first_seq);
         route_pass(core, route, first_seq);
+        return true;
+    }
+    if (slot_table_find(&topic->slots, route->next_seq, &index) &&
+        passing_is_cut(core, slot_table_at(&topic->slots, index))) {
+        notice_gone(core, route, route->next_seq + 1);
+        route_pass(core, route, route->next_seq + 1);
         return true;
     }
     struct open_slot *reply = reply_find(core, topic, route->next_seq, &is_request);

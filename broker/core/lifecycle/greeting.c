@@ -580,10 +580,13 @@ void session_position(struct core *core, struct session *session, const struct m
             continue;
         route->next_seq = msg->next_seq;
         route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);
+        route->taken_offset = route->chunk_offset;
         /* The last TAKEN may be lost, and is not sent again.  The inbox of the reader holds at most
          * a window, so what it received counts as taken. */
         if (route->taken_seq < msg->next_seq) {
             route->taken_seq = msg->next_seq;
+            topic_update(core, route->topic);
+        } else if (route->topic->passing != NULL) {
             topic_update(core, route->topic);
         }
         route_ready(core, route);

@@ -63,6 +63,20 @@ struct chunks {
     uint32_t count, room;
     uint64_t bytes; /* that came so far */
     uint64_t total;
+    /* A value that passes through: streams/passing.c. */
+    bool is_passing;
+    uint64_t charged;      /* what it counts, however much of it is here */
+    uint64_t window_bytes; /* its writer may be so far ahead of its readers */
+    uint64_t gone;         /* bytes that all its readers took, and that are not here any more */
+    uint32_t first;        /* index of the first chunk that is here */
+    uint64_t limit;        /* what its writer was last told */
+    int64_t moved_ns;      /* when something of it came or went last; core_clock() */
 };
+
+/* What it counts in its topic and its job. */
+static inline uint64_t chunks_weight(const struct chunks *chunks)
+{
+    return chunks->is_passing ? chunks->charged : chunks->bytes;
+}
 
 #endif

@@ -35,6 +35,7 @@ struct ending { /* an end that is to be told to a subscription, kept until it is
 struct flight {          /* sent, not yet taken */
     struct route *route; /* NULL: an end */
     uint64_t end_seq;
+    uint64_t offset;    /* sent with it, and before, of the value of end_seq */
     uint64_t end_bytes; /* sub->sent_bytes behind it */
 };
 
@@ -91,8 +92,11 @@ struct route { /* where a subscription is in a topic */
     uint64_t next_seq;          /* the next to be sent */
     uint64_t chunk_offset;      /* sent of the value of next_seq */
     uint64_t taken_seq;         /* below it all is taken */
+    uint64_t taken_offset;      /* taken of the value of taken_seq */
     uint64_t acked_seq;         /* below it all is acknowledged */
     uint64_t gone_seq;          /* what is below it was gone when the route began */
+    uint64_t late_seq;          /* it came late for what passed through below: it gets none of it */
+    bool is_late;               /* the value of late_seq passes through still */
     conn_id named_on;           /* the connection on which TOPIC was sent */
     uint32_t named_incarnation; /* ... for slots of this one */
     bool is_lossy;              /* a gap was told, and consumer.slow once for it */

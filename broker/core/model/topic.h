@@ -83,10 +83,12 @@ struct topic {
     uint64_t done_bytes;    /* kept below done_floor */
     uint64_t done_slots;
     struct lead lead;
-    bool is_held_back;      /* its writer waits, and half of its window or more is not taken */
-    bool is_slow_told;      /* consumer.slow was told */
-    int64_t held_back_ns;   /* since when it is held back */
-    uint32_t falling_count; /* its slots in core->falling; above 0 it is not trimmed */
+    struct open_slot *passing; /* its value passes through: streams/passing.c; or NULL */
+    bool has_passed;           /* one did */
+    bool is_held_back;         /* its writer waits, and half of its window or more is not taken */
+    bool is_slow_told;         /* consumer.slow was told */
+    int64_t held_back_ns;      /* since when it is held back */
+    uint32_t falling_count;    /* its slots in core->falling; above 0 it is not trimmed */
 };
 
 #endif

@@ -10,6 +10,7 @@
 #include "broker/core/settling/need.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/slot_table.h"
@@ -24,10 +25,9 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
     bool is_found = slot_table_find(&topic->slots, seq, &index);
     must(is_found); /* open slots are never trimmed */
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
-    uint64_t before =
-        state == SLOT_CHUNKED
-            ? COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, ref))->bytes
-            : topic_weight(core, entry);
+    uint64_t before = state == SLOT_CHUNKED
+                          ? COST_SLOT_BYTES + chunks_weight(pool_find(&core->chunk_sets, ref))
+                          : topic_weight(core, entry);
     slot_entry_move(entry, state, ref);
     entry->place = place;
     topic_account(topic, entry, before, topic_weight(core, entry));
@@ -78,6 +78,23 @@ void settle_deadline(struct core *core, struct open_slot *open)
                                                                         .topic = topic,
                                                                         .seq = seq});
     settle_tell(core, topic, seq, failure);
+    settle_open_failed(core, open, failure);
+    failure_unref(core, failure);
+}
+
+void settle_stalled(struct core *core, struct open_slot *open)
+{
+    struct topic *topic = open->topic;
+    struct failure *failure = failure_make(
+        core, &(struct failure_spec){
+                  .job = topic->job,
+                  .party = topic->writer,
+                  .kind = ERROR_REJECTED,
+                  .type = ERROR_TYPE_FULL,
+                  .message = "its job has no room for it, and its readers took nothing of it",
+                  .topic = topic,
+                  .seq = open->seq});
+    settle_tell(core, topic, open->seq, failure);
     settle_open_failed(core, open, failure);
     failure_unref(core, failure);
 }
@@ -136,6 +153,8 @@ void settle_replace_unseen(struct core *core, struct topic *topic, struct failur
 void settle_whole(struct core *core, struct open_slot *open)
 {
     uint32_t chunks = open->chunks->id;
+    passing_end(core, open);
+    open->topic->passing = open->topic->passing == open ? NULL : open->topic->passing;
     open->chunks = NULL; /* the entry has the reference now */
     settle_open(core, open, SLOT_CHUNKED, chunks, (struct slot_place){0});
 }

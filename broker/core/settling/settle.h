@@ -15,6 +15,8 @@ void settle_open_failed(struct core *core, struct open_slot *open, struct failur
 void settle_whole(struct core *core, struct open_slot *open);
 /* The deadline of the slot has passed. */
 void settle_deadline(struct core *core, struct open_slot *open);
+/* Its value passes through, and its readers take nothing of it. */
+void settle_stalled(struct core *core, struct open_slot *open);
 /* Values of the writer's last incarnation that nobody was sent become the error. */
 void settle_replace_unseen(struct core *core, struct topic *topic, struct failure *failure);
 /* The same of one entry; for replay, too. */

@@ -3,6 +3,7 @@
 #include "broker/core/settling/upload.h"
 
 #include "broker/core/record/note.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/event.h"
 #include "broker/core/tables/slot_table.h"
@@ -19,12 +20,18 @@ void upload_tell(struct core *core, struct session *session, uint32_t number, ui
     msg->as.chunked.durability = core->options.durability;
 }
 
+void upload_tell_open(struct core *core, struct session *session, const struct open_slot *open)
+{
+    if (session->control != 0)
+        passing_tell(core, session, open->topic, open->seq, open->chunks->bytes);
+}
+
 void uploads_tell_again(struct core *core, struct session *session)
 {
     LIST_EACH(link, &session->party->open_slots) {
         const struct open_slot *open = LIST_OWNER(link, struct open_slot, party_link);
         if (open->chunks != NULL)
-            upload_tell(core, session, open->topic->number, open->seq, open->chunks->bytes);
+            upload_tell_open(core, session, open);
     }
 }
 

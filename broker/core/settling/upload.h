@@ -8,6 +8,8 @@
 /* Tells the writer how many bytes of the value are here.  number: of the topic. */
 void upload_tell(struct core *core, struct session *session, uint32_t number, uint64_t seq,
                  uint64_t bytes);
+/* The same of an open slot, and how far the value may be sent. */
+void upload_tell_open(struct core *core, struct session *session, const struct open_slot *open);
 /* Tells it of all values in chunks that are not whole. */
 void uploads_tell_again(struct core *core, struct session *session);
 /* The value is whole: its chunks, sent again, are no news. */

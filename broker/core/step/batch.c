@@ -18,6 +18,7 @@
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/topic.h"
@@ -304,17 +305,37 @@ static void refuse_chunk(struct core *core, struct session *session, struct topi
     upload_tell(core, session, topic->number, range->seq, range->chunk_total);
 }
 
+/* The same for a chunk.  The first one asks for the whole value, or for what the value counts if it
+ * passes through; out_charge: so much, or 0. */
+static const char *chunk_refusal(struct core *core, struct open_slot *open,
+                                 const struct event_range *range, uint64_t *out_charge,
+                                 const char **out_message)
+{
+    struct chunks *chunks = open->chunks;
+    uint64_t bytes = chunks == NULL ? range->chunk_total : range->chunk_bytes;
+    *out_charge = 0;
+    if (chunks == NULL && !job_has_room(core, open->topic->job, bytes) &&
+        (*out_charge = passing_charge(core, open)) > 0)
+        bytes = *out_charge;
+    if (chunks == NULL || !chunks->is_passing)
+        return room_refusal(core, open->topic, bytes, out_message);
+    if (passing_has_room(chunks, bytes))
+        return NULL;
+    *out_message = "more was sent than the broker had granted credit for";
+    return ERROR_TYPE_NO_CREDIT;
+}
+
 /* Why the chunk is not taken: a type of error and a sentence.  NULL: it is. */
 static const char *take_chunk(struct core *core, struct open_slot *open,
                               const struct event_range *range, payload_id payload,
                               const char **out_message)
 {
     uint64_t have = open->chunks != NULL ? open->chunks->bytes : 0;
-    uint64_t bytes = have == 0 ? range->chunk_total : range->chunk_bytes;
+    uint64_t charge = 0;
     *out_message = "a value in chunks could not be accepted";
     if (is_too_big(core, open, range->chunk_total))
         return ERROR_TYPE_TOO_BIG;
-    const char *type = room_refusal(core, open->topic, bytes, out_message);
+    const char *type = chunk_refusal(core, open, range, &charge, out_message);
     if (type != NULL)
         return type;
     if (range->chunk_offset != have ||
@@ -328,6 +349,8 @@ static const char *take_chunk(struct core *core, struct open_slot *open,
                             .frame_bytes = (uint32_t)frame_total(range->value_bytes),
                             .offset = range->offset}))
         return ERROR_TYPE_NO_MEMORY;
+    if (charge > 0)
+        passing_begin(core, open, charge);
     if (open->value_bytes_max == 0)
         rate_spend(core, open->topic, range->chunk_bytes);
     return NULL;
@@ -364,7 +387,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
         return;
     }
     flow_window_piece(&topic->lead.flow, frame_total(range->value_bytes));
-    upload_tell(core, session, topic->number, range->seq, open->chunks->bytes);
+    upload_tell_open(core, session, open);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);
         return;

@@ -41,6 +41,7 @@
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/notice.h"
 #include "broker/core/streams/lease.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/pump.h"
 #include "broker/core/streams/rate.h"
 #include "broker/core/streams/sub.h"
@@ -482,6 +483,11 @@ static void fire_slot(struct core *core, struct open_slot *open)
         return;
     }
     terms->is_looked_again = false;
+    if (open->topic->passing == open && core_clock(core) < terms->ends_ns) {
+        if (passing_is_stalled(core, open))
+            settle_stalled(core, open);
+        return;
+    }
     if (!open_slot_is_reply(open) || request_look(core, open))
         settle_deadline(core, open);
 }

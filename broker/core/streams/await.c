@@ -16,6 +16,7 @@
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/notice.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
@@ -102,6 +103,15 @@ static void answer_gone(struct core *core, struct await *await)
     failure_unref(core, failure);
 }
 
+/* Of a value that passed through, who came late gets nothing. */
+static void answer_settled(struct core *core, struct await *await, struct slot_entry *entry)
+{
+    if (await->is_value_wanted && passing_is_cut(core, entry))
+        answer_gone(core, await);
+    else
+        answer_entry(core, await, entry);
+}
+
 /* The same whether there is such a slot or not. */
 static void answer_denied(struct core *core, struct await *await)
 {
@@ -114,7 +124,7 @@ static void answer_denied(struct core *core, struct await *await)
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry)
 {
     LIST_EACH(link, awaits)
-        answer_entry(core, LIST_OWNER(link, struct await, link), entry);
+        answer_settled(core, LIST_OWNER(link, struct await, link), entry);
 }
 
 /* The number is reserved, or was: to where it belongs. */
@@ -128,7 +138,7 @@ static void place_promised(struct core *core, struct await *await)
     }
     struct slot_entry *entry = slot_table_at(&topic->slots, index);
     if (entry->state != SLOT_OPEN) {
-        answer_entry(core, await, entry);
+        answer_settled(core, await, entry);
         return;
     }
     struct open_slot *open = pool_find(&core->open_slots, entry->ref);

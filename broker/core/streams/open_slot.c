@@ -5,6 +5,7 @@
 #include "broker/core/record/account.h"
 #include "broker/core/record/note.h"
 #include "broker/core/streams/await.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/needs.h"
@@ -97,6 +98,7 @@ void open_slot_forget(struct core *core, struct open_slot *open)
     topic->open_count -= 1;
     topic->job->open_count -= 1;
     account_count(topic->writer->account, ACCESS_OPEN_SLOTS, (uint64_t)-1);
+    passing_drop(core, open);
     chunks_unref(core, open->chunks);
     if (terms != NULL) {
         timers_unreserve(&core->timers, &terms->timer);
@@ -151,7 +153,10 @@ bool open_slot_add_chunk(struct core *core, struct open_slot *open, uint64_t tot
     effects_retain(core->effects, chunk->payload, 1);
     chunks->items[chunks->count++] = *chunk;
     chunks->bytes += chunk->bytes;
-    topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
+    if (chunks->is_passing) /* it was counted when the value began */
+        passing_came(core, open);
+    else
+        topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
     note_chunk_added(core, topic, open->seq, total, chunk);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lease.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
@@ -102,8 +103,8 @@ static uint64_t send_part(struct core *core, struct session *session, uint32_t s
 /* The chunk that holds byte at of the value. */
 static const struct chunk *chunk_at(const struct chunks *chunks, uint64_t at, uint64_t *out_begin)
 {
-    uint64_t begin = 0;
-    for (uint32_t i = 0; i < chunks->count; i++) {
+    uint64_t begin = chunks->gone;
+    for (uint32_t i = chunks->first; i < chunks->count && at >= begin; i++) {
         if (at < begin + chunks->items[i].bytes) {
             *out_begin = begin;
             return &chunks->items[i];
@@ -311,8 +312,10 @@ static void take_off(const struct core *core, struct sub *sub, struct route *rou
         sync_round_sent(&sub->round, core->steps, sub->taken_bytes);
     sub->session->data_sent += bytes;
     uint32_t at = (sub->flight_head + sub->flight_count) & (sub->flight_room - 1);
-    sub->flights[at] =
-        (struct flight){.route = route, .end_seq = end_seq, .end_bytes = sub->sent_bytes};
+    sub->flights[at] = (struct flight){.route = route,
+                                       .end_seq = end_seq,
+                                       .offset = route != NULL ? route->chunk_offset : 0,
+                                       .end_bytes = sub->sent_bytes};
     sub->flight_count += 1;
 }
 
@@ -416,9 +419,18 @@ static const struct chunks *route_coming(const struct core *core, const struct r
                                          const struct slot_entry *entry)
 {
     const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
-    if (route->topic->is_replies)
+    if (route->topic->is_replies ||
+        (open->chunks != NULL && passing_is_missed(route, open->chunks)))
         return NULL;
     return open->chunks != NULL && route->chunk_offset < open->chunks->bytes ? open->chunks : NULL;
+}
+
+/* Whether the value passed through before this route came, or faster than it could. */
+static bool is_missed_value(const struct core *core, const struct route *route,
+                            const struct slot_entry *entry)
+{
+    return entry->state == SLOT_CHUNKED &&
+           passing_is_missed(route, pool_find(&core->chunk_sets, entry->ref));
 }
 
 /* The outcome that this route comes to next, or a piece of it. */
@@ -463,6 +475,10 @@ static uint64_t route_send(struct core *core, struct route *route)
     uint64_t first_seq = slot_table_first_seq(&topic->slots);
     uint64_t sent = 0;
     uint32_t index;
+    if (route->is_late && passing_is_awaited(core, route))
+        return 0;
+    if (first_seq < route->late_seq)
+        first_seq = route->late_seq;
     bool is_missed = route->missed_count > 0 && !route->is_missed_sent;
     bool is_gap = route->next_seq < first_seq && route->next_seq < topic->slots.next_seq;
     if (route->next_seq >= limit && !is_missed)
@@ -473,6 +489,7 @@ static uint64_t route_send(struct core *core, struct route *route)
         is_open ? route_coming(core, route, slot_table_at(&topic->slots, index)) : NULL;
     if (!is_gap && !is_missed && (!is_there || (is_open && coming == NULL))) {
         route->is_lossy = false; /* it has caught up */
+        passing_look(core, route);
         return 0;
     }
     if (route->named_on != session->data || route->named_incarnation != share.incarnation) {
@@ -484,6 +501,8 @@ static uint64_t route_send(struct core *core, struct route *route)
         return sent + route_missed(core, route);
     if (is_gap)
         return sent + route_gap(core, route, first_seq);
+    if (coming == NULL && is_missed_value(core, route, slot_table_at(&topic->slots, index)))
+        return sent + route_gap(core, route, route->next_seq + 1);
     if (coming == NULL)
         return sent +
                route_outcome(core, route, index, limit < share.end_seq ? limit : share.end_seq);

@@ -15,6 +15,7 @@
 #include "broker/core/record/rights.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/names.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/pattern.h"
@@ -42,9 +43,12 @@ void route_restart(struct core *core, struct route *route, uint64_t next_seq)
     }
     route->is_missed_sent = false;
     route->gone_seq = 0;
+    route->late_seq = 0;
+    route->is_late = false;
     route->next_seq = 0;
     route->chunk_offset = 0;
     route->taken_seq = 0;
+    route->taken_offset = 0;
     route->acked_seq = 0;
 }
 
@@ -133,6 +137,7 @@ struct route *sub_route(struct core *core, struct sub *sub, struct topic *topic,
     route->topic = topic;
     list_init(&route->ready_link);
     list_init(&route->tasks);
+    passing_meet(core, route);
     id_map_init(&route->task_ids, core->memory);
     list_push(&sub->routes, &route->sub_link);
     list_push(&topic->routes, &route->topic_link);
@@ -214,8 +219,10 @@ void sub_pass_done(struct core *core, struct session *session)
         if (sub == NULL || sub->session != session || !id_map_get(&sub->route_ids, op->topic, &id))
             continue;
         struct route *route = pool_find(&core->routes, id);
-        if (op->seq > route->next_seq && may_be_sent(route, op->seq))
+        if (op->seq > route->next_seq && may_be_sent(route, op->seq)) {
             route->next_seq = route->taken_seq = op->seq;
+            route->taken_offset = 0;
+        }
     }
 }
 
@@ -344,13 +351,19 @@ static void land(struct core *core, struct sub *sub)
         struct route *route = flight->route;
         bool is_end = flight->end_seq == UINT64_MAX;
         uint64_t end_seq = flight->end_seq;
+        uint64_t offset = flight->offset;
         sub->flight_head = (sub->flight_head + 1) & (sub->flight_room - 1);
         sub->flight_count -= 1;
         if (is_end)
             sub_end_told(core, sub);
         else if (route != NULL && end_seq > route->taken_seq) {
             route->taken_seq = end_seq;
+            route->taken_offset = offset;
             topic_update(core, route->topic);
+        } else if (route != NULL && end_seq == route->taken_seq && offset > route->taken_offset) {
+            route->taken_offset = offset;
+            if (route->topic->passing != NULL)
+                topic_update(core, route->topic);
         }
     }
 }
@@ -381,8 +394,10 @@ void sub_acknowledge(struct core *core, struct route *route, uint64_t next_seq)
 {
     route->acked_seq = next_seq;
     route->missed_count = 0; /* the client acknowledges after it was told of the missed slots */
-    if (next_seq > route->taken_seq)
+    if (next_seq > route->taken_seq) {
         route->taken_seq = next_seq;
+        route->taken_offset = 0;
+    }
     if (next_seq > route->next_seq)
         route->next_seq = next_seq; /* during a replay, or if it was sent on an earlier
                                      * connection */

@@ -27,6 +27,7 @@
 #include "broker/core/streams/names.h"
 #include "broker/core/streams/number.h"
 #include "broker/core/streams/open_slot.h"
+#include "broker/core/streams/passing.h"
 #include "broker/core/streams/rate.h"
 #include "broker/core/streams/reply.h"
 #include "broker/core/streams/sub.h"
@@ -42,8 +43,6 @@
 /* More is granted when it is such a part of the window.  Over a link the window has an eighth more
  * than a round trip needs, and what is not yet granted must be less. */
 enum { GRANT_SHARE = 4, GRANT_SHARE_FAR = 16 };
-/* One topic may use an eighth of the bytes that its job has left. */
-#define JOB_SHARE 8
 /* Topics trimmed for one value when the job is full. */
 #define PRESSURE_TOPICS_MAX 64
 
@@ -51,7 +50,7 @@ void chunks_unref(struct core *core, struct chunks *chunks)
 {
     if (chunks == NULL || --chunks->refs > 0)
         return;
-    for (uint32_t i = 0; i < chunks->count; i++)
+    for (uint32_t i = chunks->first; i < chunks->count; i++)
         effects_release(core->effects, chunks->items[i].payload, 1);
     memory_give(core->memory, chunks->items, chunks->room * sizeof *chunks->items);
     pool_give(&core->chunk_sets, chunks);
@@ -84,11 +83,11 @@ uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
     if (entry->state == SLOT_VALUE)
         return entry->count * frame_total(entry->place.value_bytes);
     if (entry->state == SLOT_CHUNKED)
-        return COST_SLOT_BYTES + ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->total;
+        return COST_SLOT_BYTES + chunks_weight(pool_find(&core->chunk_sets, entry->ref));
     if (entry->state == SLOT_ERROR)
         return COST_SLOT_BYTES;
     const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
-    return COST_SLOT_BYTES + (open->chunks != NULL ? open->chunks->bytes : 0);
+    return COST_SLOT_BYTES + (open->chunks != NULL ? chunks_weight(open->chunks) : 0);
 }
 
 void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
@@ -385,15 +384,16 @@ struct keep {
     uint32_t entries;     /* newest entries that are kept in any case */
 };
 
-static bool may_go(const struct topic *topic, const struct slot_entry *entry,
-                   const struct keep *keep)
+static bool may_go(const struct core *core, const struct topic *topic,
+                   const struct slot_entry *entry, const struct keep *keep)
 {
     if (entry->state == SLOT_OPEN || topic->falling_count > 0)
         return false;
     if (topic->letters != NULL && slot_entry_end(entry) > letter_floor(topic))
         return false;
     bool is_done = slot_entry_end(entry) <= topic->done_floor;
-    if (is_done && (topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots))
+    if (is_done && (topic->done_bytes > keep->done_bytes || topic->done_slots > keep->done_slots ||
+                    passing_is_cut(core, entry)))
         return true;
     if (topic->bytes - topic->done_bytes <= keep->lossy_bytes)
         return false;
@@ -404,9 +404,14 @@ static bool may_go(const struct topic *topic, const struct slot_entry *entry,
 static void trim(struct core *core, struct topic *topic, const struct keep *keep)
 {
     uint32_t before = topic->slots.count;
-    while (topic->slots.count > keep->entries &&
-           may_go(topic, slot_table_at(&topic->slots, 0), keep))
+    while (topic->slots.count > 0) {
+        const struct slot_entry *oldest = slot_table_at(&topic->slots, 0);
+        if (topic->slots.count <= keep->entries && !passing_is_cut(core, oldest))
+            break; /* what is cut is of no use to who comes late */
+        if (!may_go(core, topic, oldest, keep))
+            break;
         pop(core, topic);
+    }
     if (topic->slots.count < before)
         note_trimmed(core, topic);
 }
@@ -487,6 +492,8 @@ void topic_update(struct core *core, struct topic *topic)
         return; /* later facts tell what followed */
     uint64_t done_before = topic->done_floor;
     move_floors(core, topic);
+    if (topic->passing != NULL)
+        passing_update(core, topic);
     if (topic->done_floor > done_before)
         topic_seek_room(core, topic->job);
     trim(core, topic,
@@ -613,7 +620,8 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     if (topic->untaken_bytes < window / 2) {
         topic->is_held_back = false;
         topic->is_slow_told = false;
-    } else if (is_stopped && room == 0 && topic->is_opened)
+    } else if (room == 0 && topic->is_opened &&
+               (topic->passing != NULL ? passing_is_held(topic) : is_stopped))
         look_who_is_slow(core, topic);
     bool is_due =
         target > topic->credit_limit && (is_stopped || target - topic->credit_limit >= step);

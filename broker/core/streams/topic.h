@@ -5,6 +5,9 @@
 
 #include "broker/core/model.h"
 
+/* One topic may use an eighth of the bytes that its job has left. */
+#define JOB_SHARE 8
+
 /* A complaint, or NULL. */
 const char *topic_open(struct core *core, struct session *session,
                        const struct msg_topic_open *msg);
