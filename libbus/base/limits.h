@@ -128,8 +128,13 @@
 #define LIMIT_STORM_TOLD 64
 #define LIMIT_STORM_MS 1000
 #define LIMIT_STORMS 64
-#define LIMIT_PARTY_ENDS 8        /* earlier incarnations of a party whose ends are remembered */
-#define LIMIT_TAP_WINDOW 1024     /* events in flight to one tap */
+#define LIMIT_PARTY_ENDS 8 /* earlier incarnations of a party whose ends are remembered */
+/* Events in flight to one tap: as many as it has room for, over a link no more bytes than that link
+ * carries in a round trip, and on one machine no more than these. */
+#define DEFAULT_TAP_WINDOW 512
+#define DEFAULT_TAP_WINDOW_BYTES (UINT64_C(128) * 1024)
+#define LIMIT_TAP_WINDOW 32768
+#define LIMIT_TAP_WINDOW_BYTES (UINT64_C(4) * 1024 * 1024)
 #define LIMIT_CONTROL_QUEUE 65536 /* messages waiting for one peer that does not read */
 
 /* the journal */

@@ -75,12 +75,13 @@ struct session_tap_state {
     bool is_taken_due; /* TAP_TAKEN is to be sent */
     bool is_any;       /* events came */
     uint64_t from_id;
-    uint64_t received_id; /* the newest received */
-    uint64_t taken_id;    /* the newest taken */
-    uint64_t event_next;  /* of the job, as WELCOME said; 0: not known */
-    uint32_t window;      /* as said in TAP on this connection */
-    uint32_t untold;      /* events taken since TAP_TAKEN */
-    uint32_t foreign;     /* the oldest in rows: their ids mean nothing to this broker */
+    uint64_t received_id;  /* the newest received */
+    uint64_t taken_id;     /* the newest taken */
+    uint64_t event_next;   /* of the job, as WELCOME said; 0: not known */
+    uint32_t window;       /* as said in TAP on this connection */
+    uint32_t untold;       /* events taken since TAP_TAKEN, */
+    uint64_t untold_bytes; /* ... and their bytes */
+    uint32_t foreign;      /* the oldest in rows: their ids mean nothing to this broker */
     struct rows rows;
 };
 

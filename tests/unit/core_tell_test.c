@@ -16,9 +16,9 @@ static void begin(void)
 TestSuite(core_tell, .init = begin, .fini = fini);
 
 enum {
-    WINDOW = 1000,
+    WINDOW = 500,
     EVENT_COST_BYTES = 72, /* of an event beside its texts and error; record/tell.c */
-    STACK_BYTES = 8000,
+    STACK_BYTES = 10000,
 };
 
 static uint64_t next_seq; /* of the topic */
@@ -116,7 +116,7 @@ Test(core_tell, leads_a_tap_through_what_it_is_behind_up_to_a_limit)
     EXPECT(missed);
     cr_expect_eq(core->counts.tap_missed, LIMIT_TAP_BEHIND + 1, "METRICS tells it");
     miss_deadlines(a, 1); /* and it goes on behind that */
-    EXPECT("1 < accepted 15289 0\n3 < slot.failed alice/1 alice/a#15288 x1 (deadline of alice)\n");
+    EXPECT("1 < accepted 13789 0\n3 < slot.failed alice/1 alice/a#13788 x1 (deadline of alice)\n");
     take(3, newest + 1);
     EXPECT("");
 }
@@ -480,4 +480,64 @@ Test(core_tell, keeps_a_restless_journal_from_pushing_out_events)
     hear_journal(HEALTH_FULL);
     forget();
     pass_ms(LIMIT_COMPLAINTS_MS_MAX);
+}
+
+/* ---- over a link ----------------------------------------------------------------------------- */
+
+enum { TRIP_MS = 200, HISTORY = 12000 };
+
+/* So many events are kept.  Then a tap begins with the oldest, behind a link, and takes all that it
+ * is sent a round trip later, or only so many.  How many it was sent in each round. */
+static uint32_t read_history(int64_t trip_ms, uint32_t take_most, uint32_t *sent, uint32_t rounds)
+{
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    for (uint32_t i = 0; i < HISTORY / 4000; i++)
+        miss_deadlines(a, 4000);
+    observe(3, job_name);
+    message(3, (struct msg){.type = MSG_BEAT, .as.beat.trip_ns = (uint64_t)(trip_ms * MS)});
+    uint64_t newest = ((struct job *)pool_next(&core->jobs, 0))->event_next - 1;
+    tap_from(3, 1, LIMIT_TAP_WINDOW / 2);
+    uint64_t next = 1, taken = 0;
+    uint32_t round = 0;
+    for (; taken < newest && round < rounds; round++) {
+        sent[round] = count_said("3 < ");
+        next += sent[round];
+        uint64_t most = taken + take_most;
+        taken = most < next - 1 ? most : next - 1;
+        beat(1);
+        now_ns += TRIP_MS * MS;
+        take(3, taken);
+    }
+    return round;
+}
+
+Test(core_tell, sends_a_tap_what_its_link_carries_in_a_round_trip)
+{
+    uint32_t sent[64];
+    uint32_t rounds = read_history(TRIP_MS, UINT32_MAX, sent, 64);
+    cr_expect_leq(rounds, 8, "%u", rounds);
+    cr_expect_gt(sent[1], sent[0], "%u, then %u", sent[0], sent[1]);
+}
+
+Test(core_tell, sends_a_tap_on_this_machine_no_more_than_ever)
+{
+    uint32_t sent[64];
+    uint32_t rounds = read_history(0, UINT32_MAX, sent, 64);
+    cr_expect_eq(rounds, HISTORY / DEFAULT_TAP_WINDOW + 1, "%u", rounds);
+    cr_expect_eq(sent[0], DEFAULT_TAP_WINDOW);
+    cr_expect_eq(sent[1], DEFAULT_TAP_WINDOW);
+}
+
+/* Its link carries 100 events in a round trip.  What is under way follows that, after the start. */
+Test(core_tell, sends_a_tap_behind_a_slow_link_little)
+{
+    uint32_t sent[64];
+    uint64_t under_way = 0;
+    uint32_t rounds = read_history(TRIP_MS, 100, sent, 64);
+    for (uint32_t i = 0; i < rounds; i++)
+        under_way += sent[i];
+    under_way -= 100 * (uint64_t)rounds;
+    cr_expect_eq(rounds, 64);
+    cr_expect_lt(under_way, 600, "%llu", (unsigned long long)under_way);
 }

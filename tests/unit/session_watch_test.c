@@ -54,11 +54,11 @@ Test(session_watch, hands_events_out_and_tells_which_were_taken)
     cr_assert_eq(tap.as.tap.from_id, 5);
     cr_assert_eq(tap.as.tap.window, LIMIT_TAP_WINDOW / 2);
     uint64_t taken = 4;
-    for (uint64_t id = 5; id < 5 + LIMIT_TAP_WINDOW / 2; id++)
+    for (uint64_t id = 5; id < 5 + DEFAULT_TAP_WINDOW; id++)
         happen(id);
     cr_assert(session_news(d.session).is_tap);
     for (int told = 0; told < 4; told++) {
-        for (int i = 0; i < LIMIT_TAP_WINDOW / 8; i++) {
+        for (int i = 0; i < DEFAULT_TAP_WINDOW / 4; i++) {
             cr_assert_eq(driver_hear(&d).type, MSG_NONE);
             cr_assert(session_event_take(d.session, &event));
             cr_assert_eq(event.as.event.id, ++taken);

@@ -107,6 +107,7 @@ static void know_trip(struct session *session, int64_t trip_ns)
         return;
     session->trip_ns = trip_ns;
     flow_window_learn(&session->await_flow, trip_ns);
+    flow_window_set_trip(&session->tap_flow, trip_ns);
     courier_windows_learn(session, trip_ns);
     LIST_EACH(link, &session->subs)
         flow_window_learn(&LIST_OWNER(link, struct sub, session_link)->flow, trip_ns);

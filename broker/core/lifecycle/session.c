@@ -81,6 +81,8 @@ static void session_init(struct core *core, struct session *session, struct job 
     accept_init(session);
     flow_window_init(&session->await_flow, &core->reader_windows, DEFAULT_SUB_WINDOW_BYTES,
                      LIMIT_SUB_WINDOW_BYTES);
+    flow_window_init(&session->tap_flow, &core->reader_windows, DEFAULT_TAP_WINDOW_BYTES,
+                     LIMIT_TAP_WINDOW_BYTES);
     courier_windows_init(core, session);
     list_init(&session->tap_link);
     list_init(&session->verdict_link);
@@ -168,6 +170,7 @@ void session_drop(struct core *core, struct session *session)
         sub_detach(core, LIST_OWNER(link, struct sub, session_link));
     free_refusals(core, session);
     flow_window_fini(&session->await_flow);
+    flow_window_fini(&session->tap_flow);
     courier_windows_fini(session);
     span_drop(core, &session->where);
     span_drop(core, &session->host);

@@ -208,9 +208,12 @@ struct session {
     struct list tap_link; /* in the job's taps, or in core->early_taps */
     uint64_t tap_next;    /* next event to send */
     uint64_t tap_taken;
-    bool tap_is_live;    /* it has had the newest event once */
-    uint64_t tap_window; /* 0: no tap */
-    struct list notices; /* of struct notice, in the order in which the waits began */
+    bool tap_is_live;            /* it has had the newest event once */
+    uint64_t tap_window;         /* it has room for so many; 0: no tap */
+    uint64_t tap_begin;          /* of the bytes of all events of the job: where its flow began, */
+    uint64_t tap_taken_bytes;    /* ... and what lies behind tap_taken */
+    struct flow_window tap_flow; /* of these bytes */
+    struct list notices;         /* of struct notice, in the order in which the waits began */
     uint32_t notice_count;
     bool missed_notice;        /* memory was short: streams/notice.c looks again */
     struct timer notice_timer; /* the next of them whose time will be over */

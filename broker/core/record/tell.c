@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* tell.c -- the control topic: events as they happen, the newest kept, taps that follow.
  *
- * A tap has a window; a tap that does not read is sent no more than that.  When it reads again, it
- * is sent the events that it has not had, if they are few.  If it has fallen too far behind, it is
- * told which ids it missed, and goes on with the next event.  Nothing waits for a tap. */
+ * A tap has a window, which follows its link; a tap that does not read is sent no more than that.
+ * When it reads again, it is sent the events that it has not had, if they are few.  If it has
+ * fallen too far behind, it is told which ids it missed, and goes on with the next event.  Nothing
+ * waits for a tap. */
 #include "broker/core/record/tell.h"
 
 #include "broker/core/record/failure.h"
@@ -465,6 +466,26 @@ static bool is_too_far_behind(const struct job *job, const struct session *sessi
            job->event_bytes_ever - event_at(job, next)->bytes_before > LIMIT_TAP_BEHIND_BYTES;
 }
 
+/* The bytes of all events of the job before this one, as far as it is kept. */
+static uint64_t bytes_before(const struct job *job, uint64_t id)
+{
+    if (id < job->event_first)
+        id = job->event_first;
+    return id < job->event_next ? event_at(job, id)->bytes_before : job->event_bytes_ever;
+}
+
+/* Its window begins anew there. */
+static void tap_begin(struct session *session, uint64_t next_id)
+{
+    const struct job *job = session->job;
+    session->tap_next = next_id;
+    session->tap_taken = next_id - 1;
+    session->tap_begin = job != NULL ? bytes_before(job, next_id) : 0;
+    session->tap_taken_bytes = session->tap_begin;
+    flow_window_restart(&session->tap_flow, 0);
+    flow_window_set_trip(&session->tap_flow, session->trip_ns); /* it begins with its floor */
+}
+
 /* The tap skips the events before next_id, and gets the range of ids that it missed. */
 static void skip_to(struct core *core, struct session *session, uint64_t next_id)
 {
@@ -472,26 +493,44 @@ static void skip_to(struct core *core, struct session *session, uint64_t next_id
     msg->as.missed.first_id = session->tap_next;
     msg->as.missed.last_id = next_id - 1;
     core->counts.tap_missed += next_id - session->tap_next;
-    session->tap_next = next_id;
-    session->tap_taken = next_id - 1;
+    tap_begin(session, next_id);
 }
 
 static bool tap_has_room(const struct session *session)
 {
-    return session->tap_next - session->tap_taken <= session->tap_window;
+    const struct flow_window *flow = &session->tap_flow;
+    uint64_t under_way = session->tap_next - session->tap_taken - 1;
+    if (!flow->is_far)
+        return under_way < session->tap_window && under_way < DEFAULT_TAP_WINDOW;
+    uint64_t bytes = bytes_before(session->job, session->tap_next) - session->tap_taken_bytes;
+    return under_way < session->tap_window && (under_way == 0 || bytes < flow_window_bytes(flow));
+}
+
+static void tap_send(struct core *core, struct session *session)
+{
+    const struct job_event *event = event_at(session->job, session->tap_next);
+    uint64_t begin = event->bytes_before - session->tap_begin;
+    uint64_t bytes = event_weight(event);
+    send_event(core, session, event);
+    flow_window_piece(&session->tap_flow, bytes);
+    flow_window_sent(&session->tap_flow, begin, begin + bytes, core_clock(core));
+    session->tap_next += 1;
 }
 
 static void pump_tap(struct core *core, struct session *session)
 {
     struct job *job = session->job;
-    if (session->control == 0 || session->tap_next == job->event_next || !tap_has_room(session))
+    if (session->control == 0 || session->tap_next == job->event_next || !tap_has_room(session)) {
+        flow_window_stopped(&session->tap_flow, session->tap_next < job->event_next);
         return;
+    }
     if (is_too_far_behind(job, session))
         skip_to(core, session, job->event_next);
     else if (session->tap_next < job->event_first)
         skip_to(core, session, job->event_first);
-    for (; session->tap_next < job->event_next && tap_has_room(session); session->tap_next++)
-        send_event(core, session, event_at(job, session->tap_next));
+    while (session->tap_next < job->event_next && tap_has_room(session))
+        tap_send(core, session);
+    flow_window_stopped(&session->tap_flow, session->tap_next < job->event_next);
     if (session->tap_next == job->event_next)
         session->tap_is_live = true;
 }
@@ -511,12 +550,10 @@ void tell_tap(struct core *core, struct session *session, const struct msg_tap *
     struct job *job = session->job;
     uint64_t next = job != NULL ? job->event_next : 1;
     session->tap_window = msg->window > 0 ? msg->window : 1;
-    session->tap_next = msg->from_id < next ? msg->from_id : next;
-    if (session->tap_next == 0)
-        session->tap_next = 1;
+    uint64_t first = msg->from_id < next ? msg->from_id : next;
     if (msg->from_id <= 1) /* "the oldest kept" misses nothing */
-        session->tap_next = job != NULL ? job->event_first : 1;
-    session->tap_taken = session->tap_next - 1;
+        first = job != NULL ? job->event_first : 1;
+    tap_begin(session, first);
     session->tap_is_live = session->tap_next == next;
     if (!list_is_linked(&session->tap_link))
         list_push(job != NULL ? &job->taps : &core->early_taps, &session->tap_link);
@@ -528,9 +565,14 @@ const char *tell_taken(struct core *core, struct session *session, uint64_t id)
 {
     if (id >= session->tap_next && session->tap_window > 0)
         return "a tap took what it was not sent";
-    if (id > session->tap_taken)
+    if (session->job == NULL)
+        return NULL;
+    if (id > session->tap_taken) {
         session->tap_taken = id;
-    if (session->job != NULL)
-        mark_told(core, session->job);
+        session->tap_taken_bytes = bytes_before(session->job, id + 1);
+        flow_window_arrived(&session->tap_flow, session->tap_taken_bytes - session->tap_begin,
+                            core_clock(core));
+    }
+    mark_told(core, session->job);
     return NULL;
 }
