@@ -36,6 +36,7 @@ const char *climate_fault_name(enum fault fault)
         [FAULT_FULL] = "a full disk",
         [FAULT_MEMORY] = "an allocation that fails",
         [FAULT_RIVAL] = "a second broker",
+        [FAULT_LATE] = "a late look of the broker",
     };
     must(fault < FAULT_COUNT && names[fault] != NULL);
     return names[fault];
@@ -178,11 +179,13 @@ void climate_draw_more(struct climate *climate, struct world_options *options, s
                                                 [FAULT_FULL] = 3,
                                                 [FAULT_MEMORY] = 6,
                                                 [FAULT_RIVAL] = 2};
-    for (uint32_t i = FAULT_STOP; i < FAULT_COUNT; i++)
+    for (uint32_t i = FAULT_STOP; i <= FAULT_RIVAL; i++)
         climate->fault_weights[i] =
             dice_hits(dice, 600) ? 0 : usual[i] * (uint32_t)dice_between(dice, 1, 4);
     if (dice_hits(dice, 650))
         draw_groups(climate, dice);
     options->core.unserved_ms = (int64_t)ONE_OF(dice, 100, 500, 2000);
     options->link_rate = ONE_OF(dice, 0, 0, 0, 12500000, 1250000, 250000);
+    climate->fault_weights[FAULT_LATE] =
+        dice_hits(dice, 600) ? 0 : 6 * (uint32_t)dice_between(dice, 1, 4);
 }

@@ -50,6 +50,7 @@ enum fault {
     FAULT_FULL,   /* its disk is full for a while */
     FAULT_MEMORY, /* one of its allocations fails */
     FAULT_RIVAL,  /* another broker begins with its journal */
+    FAULT_LATE,   /* the broker is late, and looks at its timers before it reads what came */
     FAULT_COUNT,
 };
 

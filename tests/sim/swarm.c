@@ -469,6 +469,7 @@ static void harm(struct swarm *swarm)
         oracle_doubt(swarm->stage.oracle);
         break;
     case FAULT_RIVAL: world_rival_broker(world); break;
+    case FAULT_LATE: world_delay_broker(world, dice_between(dice, 11, 450) * WORLD_MS); break;
     case FAULT_COUNT: break;
     }
 }

@@ -15,6 +15,7 @@
 #include "tests/sim/around.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/lane.h"
+#include "tests/sim/late_look.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/tape.h"
 #include "tests/sim/trace.h"
@@ -50,8 +51,9 @@ enum moment_kind {
     MOMENT_TAP_BEAT,      /* who: tap */
     MOMENT_BROKER_UP,
     MOMENT_KEPT,
-    MOMENT_ROOM, /* the broker's disk has room */
-    MOMENT_ACT,  /* who: host or nobody, value: index of the act */
+    MOMENT_ROOM,   /* the broker's disk has room */
+    MOMENT_LOOKED, /* the broker was late, has looked, and has read what had come */
+    MOMENT_ACT,    /* who: host or nobody, value: index of the act */
 };
 
 struct act {
@@ -147,8 +149,10 @@ struct world {
     uint32_t copied_count; /* ... and in the copy */
     int64_t core_port_armed_ns;
     int64_t stopped_until_ns; /* the broker */
-    int64_t wall_ahead_ns;    /* its wall clock was set by so much */
-    int64_t full_until_ns;    /* its disk */
+    int64_t late_until_ns;    /* then it looks before it reads */
+    struct late_look late_look;
+    int64_t wall_ahead_ns; /* its wall clock was set by so much */
+    int64_t full_until_ns; /* its disk */
     bool is_short;
     struct parked *parked; /* in order */
     uint32_t parked_count, parked_room;
@@ -1565,6 +1569,56 @@ void world_stop_broker(struct world *world, int64_t for_ns)
     world->stopped_until_ns = world->now_ns + for_ns;
 }
 
+void world_delay_broker(struct world *world, int64_t for_ns)
+{
+    if (world->port == NULL || is_stopped(world))
+        return;
+    world_line(world, "the broker is late by %lld ms", (long long)(for_ns / WORLD_MS));
+    world->stopped_until_ns = world->late_until_ns = world->now_ns + for_ns;
+    agenda_put(&world->agenda, world->late_until_ns, MOMENT_BROKER_TICK, 0, 0); /* the first */
+}
+
+/* What has come until now, and is not read. */
+static void note_unread(struct world *world)
+{
+    const struct core *core = core_port_core(world->port);
+    late_look_begin(&world->late_look, core, world->broker_epoch_ns + world->now_ns);
+    for (conn_id id = 1; id <= world->conn_count; id++) {
+        const struct conn *conn = world->conns[id - 1];
+        const struct lane *lane = &conn->lanes[WAY_UP];
+        bool is_shut = conn->is_forgotten || conn->is_closed || conn->is_shed || conn->is_mute;
+        if (is_shut || lane->stalled_until_ns > world->now_ns)
+            continue;
+        for (uint32_t i = 0; i < lane->count; i++) {
+            const struct part *part = &lane->parts[(lane->first + i) % lane->room];
+            if (part->due_ns < world->now_ns)
+                late_look_unread(&world->late_look, core, id, conn->channel == CHANNEL_DATA,
+                                 buffer_span(part->bytes));
+        }
+    }
+}
+
+static void look_late(struct world *world)
+{
+    if (world->late_until_ns != world->now_ns || world->port == NULL)
+        return;
+    world->late_until_ns = 0;
+    if (is_full(world) || world->scarce.fail_at > 0)
+        return; /* what it reads then it may not take */
+    note_unread(world);
+    agenda_put(&world->agenda, world->now_ns + 1, MOMENT_LOOKED, 0, 0);
+}
+
+static void check_late_look(struct world *world)
+{
+    const char *wrong = world->port == NULL || is_stopped(world)
+                            ? NULL
+                            : late_look_wrong(&world->late_look, core_port_core(world->port));
+    late_look_end();
+    if (wrong != NULL)
+        world_violate(world, "the broker was late: %s", wrong);
+}
+
 void world_jump_clock(struct world *world, int64_t by_ns)
 {
     world_line(world, "the broker's wall clock is set by %lld s", (long long)(by_ns / 1000000000));
@@ -1605,7 +1659,7 @@ void world_rival_broker(struct world *world)
 /* One more moment for what would come later only. */
 static void resume_lanes(struct world *world)
 {
-    world->stopped_until_ns = 0;
+    world->stopped_until_ns = world->late_until_ns = 0;
     for (conn_id id = 1; id <= world->conn_count; id++) {
         world->conns[id - 1]->lanes[WAY_UP].is_armed = false;
         lane_arm(world, id, WAY_UP);
@@ -1720,6 +1774,7 @@ struct world *world_new(const struct world_options *options)
 void world_free(struct world **world)
 {
     struct world *old = *world;
+    late_look_end();
     if (old == NULL)
         return;
     *world = NULL;
@@ -1775,6 +1830,7 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     case MOMENT_TAP_BEAT: return is_stopped(world);
     case MOMENT_LANE:
     case MOMENT_HOST_TICK:
+    case MOMENT_LOOKED:
     case MOMENT_CLOSED_CLIENT:
     case MOMENT_BROKER_UP:
     case MOMENT_ACT: break;
@@ -1792,7 +1848,11 @@ static void step(struct world *world, const struct moment *moment)
     switch ((enum moment_kind)moment->what) {
     case MOMENT_LANE: lane_step(world, moment->who, (enum way)moment->value); break;
     case MOMENT_HOST_TICK: host_tick(world, moment->who, moment->value); break;
-    case MOMENT_BROKER_TICK: broker_settle(world); break;
+    case MOMENT_BROKER_TICK:
+        look_late(world);
+        broker_settle(world);
+        break;
+    case MOMENT_LOOKED: check_late_look(world); break;
     case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_KEPT: say_kept(world); break;
     case MOMENT_ROOM: room(world); break;

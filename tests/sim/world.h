@@ -177,6 +177,9 @@ void world_restore_broker(struct world *world, int64_t down_ns);
 bool world_is_broker_down(const struct world *world);
 /* It does nothing for so long, and is not told how long that was. */
 void world_stop_broker(struct world *world, int64_t for_ns);
+/* The same, for less than it takes for a standstill.  Then it looks at what is due before it reads
+ * what came.  That look judges nobody who had said something, and no slot whose value had come. */
+void world_delay_broker(struct world *world, int64_t for_ns);
 /* Its wall clock is set forward, or back. */
 void world_jump_clock(struct world *world, int64_t by_ns);
 /* Its disk is full for so long: values wait as the loop lets them (broker/design/durability.md,
