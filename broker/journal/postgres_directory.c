@@ -175,8 +175,11 @@ int directory_assign(struct directory *directory, const char *job, struct direct
     bool is_there = directory->store.door->ops->rows(&answer) == 1;
     if (is_there)
         read_place(directory, &answer, 0, out);
+    else
+        snprintf(directory->store.why, sizeof directory->store.why,
+                 "the job left its shard just now");
     directory->store.door->ops->clear(&answer);
-    return is_there ? 0 : -EAGAIN; /* it was elsewhere, and has left just now */
+    return is_there ? 0 : -EAGAIN;
 }
 
 int directory_leave(struct directory *directory, const char *job)

@@ -320,8 +320,10 @@ static void break_circle(struct session *session, struct span endpoint)
                                       span_of(text, bytes), error));
 }
 
-/* Another broker has the job.  The next connection goes there; the one behind it goes on with the
- * list.  Where no broker has said where it is, one will: the list is tried again. */
+/* Another broker has the job.  The next connection goes there at once; the one behind it goes on
+ * with the list, after the back-off, which grows as ever: while nobody is there, the broker that
+ * says so is not asked more often than any other.  Where no broker has said where it is, one will:
+ * the list is tried again. */
 static void go_elsewhere(struct session *session, struct span endpoint)
 {
     uint32_t hops = session->hops + 1;
@@ -333,8 +335,10 @@ static void go_elsewhere(struct session *session, struct span endpoint)
         break_circle(session, endpoint);
         return;
     }
+    int64_t backoff_ns = session->backoff_ns;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
     session_lose_link(session);
+    session->backoff_ns = backoff_ns;
     memcpy(session->elsewhere, endpoint.data, endpoint.bytes);
     session->elsewhere[endpoint.bytes] = 0;
     session->hops = hops;
