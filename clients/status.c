@@ -8,13 +8,18 @@
 #include "clients/text_table.h"
 
 #include <bus/admin.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define EVERY_MS INT64_C(1000) /* between two prints, with --count */
 
+enum { SHARD_TEXT_BYTES = 64 };
+
 struct asked {
     struct cli cli;
-    bool is_all; /* show rows that are otherwise only counted */
+    bool is_all;   /* show rows that are otherwise only counted */
+    int64_t shard; /* of this one alone; -1: of all */
 };
 
 /* False: memory is short. */
@@ -48,6 +53,20 @@ static bool print_status(const struct asked *asked, const struct bus_status *sta
     return is_printed;
 }
 
+/* What stands before the status of a shard. */
+static void print_shard(const struct cli *cli, const struct bus_shard *shard)
+{
+    if (cli->is_json) {
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "shard");
+        cli_json_number(line, "shard", shard->number);
+        cli_json_text(line, "endpoint", shard->endpoint);
+        cli_json_print(&line, stdout);
+    } else {
+        printf("shard %" PRIu32 " at %s\n", shard->number, shard->endpoint);
+    }
+}
+
 /* The job that the user asked for.  An empty name overrides the environment: no job. */
 static const char *job_asked(const struct cli *cli)
 {
@@ -75,6 +94,78 @@ static bool show(const struct asked *asked, struct bus_admin *admin, const char 
     return cli_flush_output(cli, out_exit);
 }
 
+/* Prints the status of one shard.  Its broker is asked by a handle of its own, unless it is the one
+ * that was asked for the shards.  An exit code. */
+static int show_shard(const struct asked *asked, struct bus_admin *admin,
+                      const struct bus_shard *shard)
+{
+    struct cli there = asked->cli;
+    struct bus_admin *other = NULL;
+    int result = CLI_OK;
+    char text[SHARD_TEXT_BYTES];
+    snprintf(text, sizeof text, "%s: shard %" PRIu32, asked->cli.program, shard->number);
+    there.program = text;
+    there.server = shard->endpoint;
+    if (!shard->is_here) {
+        result = cli_admin_open(&there, &other);
+    }
+    if (result != CLI_OK) {
+        return result;
+    }
+    print_shard(&asked->cli, shard);
+    struct asked of_it = {.cli = there, .is_all = asked->is_all};
+    (void)show(&of_it, other != NULL ? other : admin, BUS_JOB_ALL, &result);
+    bus_admin_close(&other);
+    return result;
+}
+
+/* Prints the status of each shard, or of the one that was asked for.  Whoever cannot be reached is
+ * named, and the others are shown.  An exit code: the last one that is not CLI_OK. */
+static int show_shards(const struct asked *asked, struct bus_admin *admin,
+                       const struct bus_shards *shards)
+{
+    int result = CLI_OK;
+    bool is_found = false;
+    for (size_t i = 0; i < bus_shards_count(shards); i++) {
+        const struct bus_shard *shard = bus_shards_at(shards, i);
+        if (asked->shard >= 0 && (int64_t)shard->number != asked->shard) {
+            continue;
+        }
+        is_found = true;
+        int shown = show_shard(asked, admin, shard);
+        result = shown != CLI_OK ? shown : result;
+    }
+    if (is_found) {
+        return result;
+    }
+    fprintf(stderr, "%s: no broker has shard %" PRId64 ", or has had it\n", asked->cli.program,
+            asked->shard);
+    return CLI_FAILED;
+}
+
+/* Prints all that was asked for once.  True: another one may follow. */
+static bool show_once(const struct asked *asked, struct bus_admin *admin, const char *job,
+                      int *out_exit)
+{
+    struct bus_shards *shards = NULL;
+    struct bus_error *error = NULL;
+    enum bus_err err = BUS_OK;
+    if (job[0] == '\0') {
+        err = bus_shards_get(admin, cli_open_ms(&asked->cli), &shards, &error);
+    }
+    if (err != BUS_OK) {
+        *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        return false;
+    }
+    bool is_one = bus_shards_count(shards) <= 1 && asked->shard < 0;
+    if (!is_one) {
+        int shown = show_shards(asked, admin, shards);
+        *out_exit = shown != CLI_OK ? shown : *out_exit;
+    }
+    bus_shards_free(&shards);
+    return is_one ? show(asked, admin, job, out_exit) : cli_flush_output(&asked->cli, out_exit);
+}
+
 /* Prints the status --count times, one second apart. */
 static int show_all(struct asked *asked, struct bus_admin *admin, const char *job)
 {
@@ -84,7 +175,7 @@ static int show_all(struct asked *asked, struct bus_admin *admin, const char *jo
         if (i > 0 && cli_wait(&asked->cli, -1, EVERY_MS) != CLI_WOKEN_TIME) {
             break;
         }
-        if (!show(asked, admin, job, &result)) {
+        if (!show_once(asked, admin, job, &result)) {
             break;
         }
     }
@@ -94,6 +185,7 @@ static int show_all(struct asked *asked, struct bus_admin *admin, const char *jo
 int status_main(int argc, char **argv)
 {
     struct asked asked = {
+        .shard = -1,
         .cli = {
             .program = "errbus status",
             .prints_lines = true,
@@ -106,6 +198,7 @@ int status_main(int argc, char **argv)
     const struct cli_flag flags[] = {
         {'a', "all", CLI_YES, &asked.is_all, NULL,
          "list parties that ended long ago, and long tables, in full"},
+        {0, "shard", CLI_NUMBER, &asked.shard, "N", "ask the broker of this shard alone (all)"},
     };
     int result = CLI_OK;
     if (!cli_start(cli, argc, argv, flags, sizeof flags / sizeof flags[0], &result)) {

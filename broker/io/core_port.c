@@ -40,6 +40,7 @@ struct core_port {
     struct core_port_journal journal;     /* describe NULL: there is none */
     struct core_port_peers peers;         /* the same */
     struct core_port_figures figures;     /* tell NULL: there are none */
+    struct core_port_shards shards;       /* the same */
     struct metric_figures told_figures;   /* for the step under way */
     int64_t began_ns;                     /* of the last step, by the machine's clock */
     int64_t ahead_ns;                     /* the core's clock, of the machine's */
@@ -200,6 +201,12 @@ static const struct metric_figures *figures_for(struct core_port *port, const st
     return &port->told_figures;
 }
 
+static const struct event_shards *shards_for(const struct core_port *port, const struct msg *msg)
+{
+    bool is_told = msg->type == MSG_SHARDS && port->shards.tell != NULL;
+    return is_told ? port->shards.tell(port->shards.arg) : NULL;
+}
+
 /* A part that should be a message of this lane. */
 static void message_in(struct core_port *port, struct core_port_now now, conn_id conn,
                        enum msg_lane lane, struct span part)
@@ -215,6 +222,7 @@ static void message_in(struct core_port *port, struct core_port_now now, conn_id
                   (struct event){.type = EVENT_MESSAGE,
                                  .conn = conn,
                                  .figures = figures_for(port, &msg),
+                                 .shards = shards_for(port, &msg),
                                  .as.msg = &msg});
     } else if (err == WIRE_UNKNOWN && newer_find(port, conn) != NULL) {
         port->skipped += 1;
@@ -643,6 +651,11 @@ void core_port_use_peers(struct core_port *port, const struct core_port_peers *p
 void core_port_use_figures(struct core_port *port, const struct core_port_figures *figures)
 {
     port->figures = *figures;
+}
+
+void core_port_use_shards(struct core_port *port, const struct core_port_shards *shards)
+{
+    port->shards = *shards;
 }
 
 int64_t core_port_began_ns(const struct core_port *port)

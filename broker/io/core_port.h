@@ -140,6 +140,12 @@ struct core_port_figures {
     void *arg;
 };
 void core_port_use_figures(struct core_port *port, const struct core_port_figures *figures);
+/* What SHARDS is told: asked for each such message, and stands until all is taken. */
+struct core_port_shards {
+    const struct event_shards *(*tell)(void *arg);
+    void *arg;
+};
+void core_port_use_shards(struct core_port *port, const struct core_port_shards *shards);
 /* The machine's clock at the last call that let something in. */
 int64_t core_port_began_ns(const struct core_port *port);
 /* Whether a payload could not be read back.  Then the port sends nothing any more, and its owner

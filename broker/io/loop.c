@@ -424,9 +424,10 @@ static void settle_shards(struct loop *loop)
     while (sharding_next(&loop->sharding, &loop->peers, &out)) {
         conn_id conn = out.peer->conn;
         core_port_speaker(loop->port, out.peer->principal);
-        if (out.is_refused) {
+        if (out.is_answer) {
             send_out(loop, LANE_CONTROL, conn, NULL, out.part, 0);
-            forget(loop, conn);
+            if (out.is_over)
+                forget(loop, conn);
         } else {
             core_port_control_in(loop->port, clock_now(&loop->clock), conn, buffer_span(out.part));
             carry_out(loop);
@@ -839,11 +840,10 @@ bool loop_begin(struct loop *loop, const struct config *config, const char *vers
     if (!open_core_port(loop, config, version, broker, durability, complaint) ||
         (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
         return false;
+    snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", SHARDING_LACKS);
     if (!sharding_begin(&loop->sharding, config, epoch, &loop->authentication,
-                        loop_control_endpoint(loop), loop->port)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", SHARDING_LACKS);
+                        loop_control_endpoint(loop), loop->port))
         return false;
-    }
     loop_public_key(loop, key);
     web_child_begin(&loop->web, loop_control_endpoint(loop), key, clock_monotonic_ns());
     return true;

@@ -12,6 +12,7 @@
 #include "libbus/wire/error.h"
 #include "libbus/wire/msg.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@
 #define NS_PER_MS INT64_C(1000000)
 
 /* Room for REFUSED: a name and an endpoint in a sentence, the endpoint again, and heads. */
+/* The name under which SHARDS waits for the list; no job has it. */
+#define LIST_NAME "/"
+
 enum {
     TEXT_BYTES = LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + 256,
     MESSAGE_BYTES = TEXT_BYTES + LIMIT_ENDPOINT_BYTES + 128,
@@ -38,9 +42,19 @@ static void answer_done(struct sharding *sharding)
     sharding->has_answer = false;
 }
 
+static void forget_list(struct sharding *sharding)
+{
+    free(sharding->places);
+    free(sharding->rows);
+    sharding->places = NULL;
+    sharding->rows = NULL;
+    sharding->list = (struct event_shards){.count = 0};
+}
+
 void sharding_fini(struct sharding *sharding)
 {
     answer_done(sharding);
+    forget_list(sharding);
     directory_thread_close(&sharding->thread);
     shard_jobs_fini(&sharding->jobs);
 }
@@ -67,9 +81,15 @@ static char *names_of(struct sharding *sharding, const struct core *core)
     return names;
 }
 
+static const struct event_shards *tell_list(void *arg)
+{
+    const struct sharding *sharding = arg;
+    return &sharding->list;
+}
+
 bool sharding_begin(struct sharding *sharding, const struct config *config, uint64_t epoch,
                     const struct authentication *authentication, const char *control,
-                    const struct core_port *port)
+                    struct core_port *port)
 {
     struct disk_shard shard = {
         .number = config->shard, .replicas = config->replicas, .cache = config->cache};
@@ -86,6 +106,7 @@ bool sharding_begin(struct sharding *sharding, const struct config *config, uint
     if (directory != NULL)
         sharding->thread = directory_thread_open(&directory, announced, names);
     free(names);
+    core_port_use_shards(port, &(struct core_port_shards){tell_list, sharding});
     sharding->shard = config->shard;
     sharding->authentication = authentication;
     sharding->review_ns = clock_monotonic_ns() + SHARDING_REVIEW_MS * NS_PER_MS;
@@ -94,16 +115,56 @@ bool sharding_begin(struct sharding *sharding, const struct config *config, uint
 
 /* ---- hearing --------------------------------------------------------------------------------- */
 
+/* The questions about one job that are answered with JOB_DONE, and where they name it. */
+#define JOB_OF(upper, lower)                                                                       \
+    {                                                                                              \
+        MSG_##upper, offsetof(struct msg_##lower, job)                                             \
+    }
+static const struct {
+    enum msg_type type;
+    size_t at;
+} questions[] = {
+    JOB_OF(HELLO, hello),
+    JOB_OF(STATUS, status),
+    JOB_OF(JOB_CREATE, job_create),
+    JOB_OF(JOB_SHOW, job_show),
+    JOB_OF(JOB_CANCEL, job_cancel),
+    JOB_OF(DEAD, dead),
+    JOB_OF(JOB_FORGET, job_forget),
+    JOB_OF(ATTACHMENTS, attachments),
+    JOB_OF(WHY, why),
+    JOB_OF(WITHOUT, without),
+};
+
+/* What a message asks the directory for: a job, the list, or nothing. */
+static struct span subject_of(struct span said, struct msg *out_msg)
+{
+    unsigned number = wire_number(said);
+    size_t at = 0;
+    struct span job = SPAN_NONE;
+    while (at < sizeof questions / sizeof questions[0] && questions[at].type != number)
+        at++;
+    bool is_question = at < sizeof questions / sizeof questions[0];
+    if ((!is_question && number != MSG_SHARDS) ||
+        msg_decode(said, MSG_LANE_CONTROL, MSG_TO_BROKER, out_msg, NULL) != WIRE_OK)
+        return SPAN_NONE;
+    if (!is_question)
+        return span_text(LIST_NAME);
+    memcpy(&job, (const char *)&out_msg->as + questions[at].at, sizeof job);
+    return party_is_valid(job) ? job : SPAN_NONE;
+}
+
 /* The core refuses, or lets in as a stranger, whoever may do nothing in the job.  The directory is
  * not asked for them: each question may write a row. */
-static bool may_ask(const struct sharding *sharding, const struct peer *peer,
-                    const struct msg_hello *hello)
+static bool may_ask(const struct sharding *sharding, const struct peer *peer, struct span job,
+                    const struct msg *msg)
 {
     const struct access *access = sharding->authentication->access;
     bool may =
-        access == NULL || access_may_be(access, peer->principal, hello->job, hello->party) != 0;
+        access == NULL || (msg->type == MSG_HELLO &&
+                           access_may_be(access, peer->principal, job, msg->as.hello.party) != 0);
     for (unsigned right = ACCESS_TAP; !may && right <= ACCESS_ADMIN; right *= 2)
-        may = access_may(access, peer->principal, (enum access_right)right, hello->job) != 0;
+        may = access_may(access, peer->principal, (enum access_right)right, job) != 0;
     return may;
 }
 
@@ -111,17 +172,17 @@ bool sharding_holds(struct sharding *sharding, const struct core_port *port, str
                     struct span said)
 {
     struct msg msg;
-    if (sharding->thread == NULL || wire_number(said) != MSG_HELLO ||
-        msg_decode(said, MSG_LANE_CONTROL, MSG_TO_BROKER, &msg, NULL) != WIRE_OK)
+    struct span job = sharding->thread != NULL ? subject_of(said, &msg) : SPAN_NONE;
+    if (job.bytes == 0 || core_has_job(core_port_core(port), job))
         return false;
-    struct span job = msg.as.hello.job;
-    if (!party_is_valid(job) || core_has_job(core_port_core(port), job) ||
-        !may_ask(sharding, peer, &msg.as.hello))
+    bool is_list = msg.type == MSG_SHARDS;
+    if (!is_list && !may_ask(sharding, peer, job, &msg))
         return false;
     enum shard_word word = shard_jobs_greet(&sharding->jobs, peer->conn, job, said);
     peer->is_mute |= word == SHARD_DROP;
-    if (word == SHARD_ASK)
-        must(directory_thread_ask(sharding->thread, DIRECTORY_ASSIGN, job)); /* as in effect.h */
+    if (word == SHARD_ASK) /* the must is as in effect.h */
+        must(directory_thread_ask(sharding->thread, is_list ? DIRECTORY_LIST : DIRECTORY_ASSIGN,
+                                  is_list ? SPAN_NONE : job));
     return word != SHARD_IS_OURS;
 }
 
@@ -133,24 +194,73 @@ void sharding_drop(struct sharding *sharding, conn_id conn)
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static struct buffer *refusal(const struct directory_answer *answer)
+/* What whoever said this is told: the job is elsewhere. */
+static void refuse_message(const struct directory_place *place, const char *text, struct span said,
+                           struct msg *out)
+{
+    struct msg question;
+    must(msg_decode(said, MSG_LANE_CONTROL, MSG_TO_BROKER, &question, NULL) == WIRE_OK);
+    if (question.type == MSG_HELLO)
+        *out = (struct msg){.type = MSG_REFUSED,
+                            .as.refused = {.code = CODE_EDENIED,
+                                           .type = span_text(ERROR_TYPE_ELSEWHERE),
+                                           .message = span_text(text),
+                                           .endpoint = span_text(place->endpoint)}};
+    else
+        *out = (struct msg){.type = MSG_JOB_DONE,
+                            .as.job_done = {.request = msg_id(&question),
+                                            .code = CODE_EDENIED,
+                                            .type = span_text(ERROR_TYPE_ELSEWHERE),
+                                            .message = span_text(text),
+                                            .endpoint = span_text(place->endpoint)}};
+}
+
+/* Turns the part into its refusal. */
+static void answer_elsewhere(const struct directory_answer *answer, struct sharding_out *out)
 {
     char text[TEXT_BYTES];
     uint8_t bytes[MESSAGE_BYTES];
     size_t count = 0;
+    struct msg msg;
     const struct directory_place *place = &answer->places[0];
     bool is_known = place->endpoint[0] != '\0';
     snprintf(text, sizeof text, "job '%s' is on shard %u, whose broker %s%s", answer->job,
              place->shard, is_known ? "is at " : "has not started yet", place->endpoint);
-    struct msg refused = {.type = MSG_REFUSED,
-                          .as.refused = {.code = CODE_EDENIED,
-                                         .type = span_text(ERROR_TYPE_ELSEWHERE),
-                                         .message = span_text(text),
-                                         .endpoint = span_text(place->endpoint)}};
-    must(msg_encode(&refused, bytes, sizeof bytes, &count) == WIRE_OK);
-    struct buffer *part = buffer_copy(span_of(bytes, count));
-    must(part != NULL); /* as in effect.h: what was decided must be said */
-    return part;
+    refuse_message(place, text, buffer_span(out->part), &msg);
+    must(msg_encode(&msg, bytes, sizeof bytes, &count) == WIRE_OK);
+    buffer_unref(&out->part);
+    out->part = buffer_copy(span_of(bytes, count));
+    must(out->part != NULL); /* as in effect.h: what was decided must be said */
+    out->is_answer = true;
+    out->is_over = msg.type == MSG_REFUSED;
+}
+
+/* Keeps what SHARDS is told.  Without memory it is told nothing. */
+static void take_list(struct sharding *sharding)
+{
+    struct directory_answer *answer = &sharding->answer;
+    forget_list(sharding);
+    sharding->rows = calloc(answer->count + 1, sizeof *sharding->rows);
+    for (size_t i = 0; sharding->rows != NULL && i < answer->count; i++)
+        sharding->rows[i] =
+            (struct event_shard){.number = answer->places[i].shard,
+                                 .endpoint = span_text(answer->places[i].endpoint),
+                                 .is_here = answer->places[i].shard == sharding->shard};
+    sharding->list = (struct event_shards){
+        .items = sharding->rows, .count = sharding->rows != NULL ? (uint32_t)answer->count : 0};
+    sharding->places = answer->places;
+    answer->places = NULL;
+}
+
+static const char *name_of(const struct directory_answer *answer)
+{
+    return answer->kind == DIRECTORY_LIST ? LIST_NAME : answer->job;
+}
+
+static bool is_elsewhere(const struct sharding *sharding)
+{
+    const struct directory_answer *answer = &sharding->answer;
+    return answer->kind == DIRECTORY_ASSIGN && answer->places[0].shard != sharding->shard;
 }
 
 /* Takes the next answer that somebody waits for. */
@@ -163,8 +273,10 @@ static bool take_answer(struct sharding *sharding)
             continue;
         }
         sharding->has_answer = true;
-        shard_jobs_told(&sharding->jobs, span_text(answer->job),
-                        answer->places[0].shard == sharding->shard);
+        if (answer->kind == DIRECTORY_LIST)
+            take_list(sharding);
+        shard_jobs_told(&sharding->jobs, span_text(name_of(answer)),
+                        answer->kind == DIRECTORY_ASSIGN && !is_elsewhere(sharding));
     }
     return sharding->has_answer;
 }
@@ -172,22 +284,20 @@ static bool take_answer(struct sharding *sharding)
 bool sharding_next(struct sharding *sharding, struct peers *peers, struct sharding_out *out)
 {
     conn_id conn;
-    struct buffer *part;
     while (sharding->thread != NULL && take_answer(sharding)) {
         const struct directory_answer *answer = &sharding->answer;
-        if (!shard_jobs_next(&sharding->jobs, span_text(answer->job), &conn, &part)) {
+        *out = (struct sharding_out){.peer = NULL};
+        if (!shard_jobs_next(&sharding->jobs, span_text(name_of(answer)), &conn, &out->part)) {
             answer_done(sharding);
             continue;
         }
-        const struct peer *peer = peers_by_conn(peers, conn);
-        bool is_refused = answer->places[0].shard != sharding->shard;
-        bool is_gone = peer == NULL || peer->is_forgotten || peer->is_closing;
-        if (is_refused || is_gone)
-            buffer_unref(&part);
-        if (is_gone)
+        out->peer = peers_by_conn(peers, conn);
+        if (out->peer == NULL || out->peer->is_forgotten || out->peer->is_closing) {
+            buffer_unref(&out->part);
             continue;
-        *out = (struct sharding_out){
-            .peer = peer, .part = is_refused ? refusal(answer) : part, .is_refused = is_refused};
+        }
+        if (is_elsewhere(sharding))
+            answer_elsewhere(answer, out);
         return true;
     }
     return false;

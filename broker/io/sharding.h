@@ -3,7 +3,8 @@
  * where it is, serves the jobs that are on its shard, and sends the clients of other jobs to the
  * broker that has them.
  *
- * A greeting that names a job waits until it is known where the job is (shard_jobs.h).  A thread
+ * A greeting that names a job waits until it is known where the job is (shard_jobs.h), and so does
+ * an operator's question.  A thread
  * asks the directory (directory_thread.h).  Without shards there is no thread, and nothing waits.
  */
 #ifndef IO_SHARDING_H
@@ -31,6 +32,10 @@ struct sharding {
     /* of the answer that is being carried out */
     struct directory_answer answer;
     bool has_answer;
+    /* of the last list: what SHARDS is told */
+    struct directory_place *places;
+    struct event_shard *rows;
+    struct event_shards list;
 };
 
 void sharding_init(struct sharding *sharding, struct memory *memory);
@@ -43,7 +48,7 @@ void sharding_fini(struct sharding *sharding);
  * where the control channel listens.  false: something is missing. */
 bool sharding_begin(struct sharding *sharding, const struct config *config, uint64_t epoch,
                     const struct authentication *authentication, const char *control,
-                    const struct core_port *port);
+                    struct core_port *port);
 
 /* Whether this message from the control channel waits; then a copy of it is kept.  false: it is for
  * the core.  If there is no room for it, it is dropped, and its peer is not heard any more. */
@@ -54,8 +59,8 @@ bool sharding_holds(struct sharding *sharding, const struct core_port *port, str
 struct sharding_out {
     const struct peer *peer;
     struct buffer *part; /* the caller's */
-    bool is_refused;     /* part is the answer, and the connection is over; otherwise it is for the
-                            core */
+    bool is_answer;      /* the part goes to the peer; otherwise it is for the core */
+    bool is_over;        /* ... and the connection is over */
 };
 /* The next one whose peer is still there; false: none. */
 bool sharding_next(struct sharding *sharding, struct peers *peers, struct sharding_out *out);

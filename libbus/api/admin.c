@@ -15,12 +15,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* A client that greets with a job creates it and keeps it; an observer must not. */
 #define NO_JOB ""
 
 #define NS_PER_S INT64_C(1000000000)
+
+enum { HOPS_MAX = 3 }; /* brokers in a row that send a question elsewhere */
 
 /* ---- the handle ------------------------------------------------------------------------------ */
 
@@ -256,8 +259,27 @@ static enum bus_err say_denied(const struct msg *row, struct bus_error **reterr)
                      (const char *)row->as.job_done.message.data);
 }
 
+/* The broker says that another one has the job. */
+static bool is_elsewhere(const struct msg *row)
+{
+    return row->type == MSG_JOB_DONE && row->as.job_done.code == CODE_EDENIED &&
+           span_equal(row->as.job_done.type, span_text(ERROR_TYPE_ELSEWHERE));
+}
+
+/* Lock held.  The handle knows of endpoints what the connection knows. */
+static enum bus_err say_elsewhere(struct admin_call *call, const struct bus *bus,
+                                  const struct msg *row, struct bus_error **reterr)
+{
+    const struct msg_job_done *done = &row->as.job_done;
+    call->admin->endpoints = bus->endpoints;
+    memcpy(call->elsewhere, done->endpoint.data, done->endpoint.bytes);
+    call->elsewhere[done->endpoint.bytes] = '\0';
+    return error_say(reterr, BUS_EDENIED, ERROR_TYPE_ELSEWHERE, "%.*s", (int)done->message.bytes,
+                     (const char *)done->message.data);
+}
+
 /* Lock held. */
-static enum bus_err rows_collect(struct bus *bus, int64_t deadline_ns,
+static enum bus_err rows_collect(struct admin_call *call, struct bus *bus,
                                  enum bus_err (*on_row)(struct bus *bus, const struct msg *row,
                                                         void *arg, struct bus_error **reterr),
                                  void *arg, bool *out_is_answered, struct bus_error **reterr)
@@ -266,21 +288,22 @@ static enum bus_err rows_collect(struct bus *bus, int64_t deadline_ns,
     for (;;) {
         while (session_answer_take(bus->session, &row)) {
             *out_is_answered = msg_is_end(&row);
-            enum bus_err err =
-                is_denied(&row) ? say_denied(&row, reterr) : on_row(bus, &row, arg, reterr);
+            enum bus_err err = is_elsewhere(&row) ? say_elsewhere(call, bus, &row, reterr)
+                               : is_denied(&row)  ? say_denied(&row, reterr)
+                                                  : on_row(bus, &row, arg, reterr);
             if (err != BUS_OK || *out_is_answered)
                 return err;
         }
-        enum bus_err err = observer_wait(bus, deadline_ns, reterr);
+        enum bus_err err = observer_wait(bus, call->deadline_ns, reterr);
         if (err != BUS_OK)
             return err;
     }
 }
 
-enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
-                       enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
-                                              struct bus_error **reterr),
-                       void *arg, struct bus_error **reterr)
+static enum bus_err ask_once(struct admin_call *call, const struct msg *question,
+                             enum bus_err (*on_row)(struct bus *bus, const struct msg *row,
+                                                    void *arg, struct bus_error **reterr),
+                             void *arg, struct bus_error **reterr)
 {
     struct bus *bus = NULL;
     bool is_answered = false;
@@ -289,7 +312,58 @@ enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
         return err;
     session_ask(bus->session, question);
     api_wake(bus);
-    err = rows_collect(bus, call->deadline_ns, on_row, arg, &is_answered, reterr);
+    call->elsewhere[0] = '\0';
+    err = rows_collect(call, bus, on_row, arg, &is_answered, reterr);
     admin_connection_done(call, bus, is_answered);
     return err;
+}
+
+/* The next connections of the handle go to the endpoint that the broker named.  false: it named
+ * none that can be used. */
+static bool go_elsewhere(struct admin_call *call)
+{
+    struct bus_admin *admin = call->admin;
+    if (call->elsewhere[0] == '\0' || !endpoints_go(&admin->endpoints, call->elsewhere))
+        return false;
+    connection_drop(&admin->courier);
+    connection_drop(&admin->observer);
+    call->is_led = true;
+    return true;
+}
+
+enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
+                       enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
+                                              struct bus_error **reterr),
+                       void *arg, struct bus_error **reterr)
+{
+    struct bus_error *error = NULL;
+    enum bus_err err;
+    unsigned hops = 0;
+    do {
+        bus_error_unref(&error);
+        err = ask_once(call, question, on_row, arg, &error);
+    } while (err == BUS_EDENIED && hops++ < HOPS_MAX && go_elsewhere(call));
+    if (error != NULL && reterr != NULL)
+        *reterr = error;
+    else
+        bus_error_unref(&error);
+    return err;
+}
+
+static enum bus_err pass_over(struct bus *bus, const struct msg *row, void *arg,
+                              struct bus_error **reterr)
+{
+    (void)bus;
+    (void)row;
+    (void)arg;
+    (void)reterr;
+    return BUS_OK; /* where the answer comes from is what matters */
+}
+
+bool admin_follow(struct admin_call *call)
+{
+    const struct msg question = {.type = MSG_JOB_SHOW,
+                                 .as.job_show = {.job = span_text(call->job)}};
+    call->is_led = false;
+    return admin_ask(call, &question, pass_over, NULL, NULL) == BUS_OK && call->is_led;
 }

@@ -31,7 +31,9 @@ struct bus_admin {
 struct admin_call {
     struct bus_admin *admin;
     int64_t deadline_ns;
-    char job[LIMIT_NAME_BYTES + 1]; /* that it is about */
+    char job[LIMIT_NAME_BYTES + 1];           /* that it is about */
+    char elsewhere[LIMIT_ENDPOINT_BYTES + 1]; /* where the broker says that the job is */
+    bool is_led;                              /* it went there */
 };
 
 /* Checks the arguments that all calls have, and waits for the turn.  job NULL: the handle's.
@@ -40,9 +42,12 @@ enum bus_err admin_begin(struct bus_admin *admin, const char *job, int64_t timeo
                          struct admin_call *out_call, struct bus_error **reterr);
 void admin_end(struct admin_call *call);
 
+/* Goes to the broker that has the job of the call, if another one has.  true: it went there. */
+bool admin_follow(struct admin_call *call);
+
 /* Asks one question over the observer, and gives each row of the answer to on_row, with the lock of
- * bus.  on_row returns another code than BUS_OK when it wants no more rows.  What the question
- * borrows is not used after the call. */
+ * bus.  Where another broker has the job, that one is asked.  on_row returns another code than
+ * BUS_OK when it wants no more rows.  What the question borrows is not used after the call. */
 enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
                        enum bus_err (*on_row)(struct bus *bus, const struct msg *row, void *arg,
                                               struct bus_error **reterr),

@@ -139,25 +139,42 @@ enum bus_err report_read(struct bus *observer, const struct report_question *que
     return err;
 }
 
+/* Asks once, over the observer of the handle. */
+static enum bus_err report_ask(struct admin_call *call, bool is_waiting,
+                               struct bus_report **out_report, struct bus_error **reterr)
+{
+    struct bus *observer = NULL;
+    enum bus_err err = admin_observer(call, &observer, reterr);
+    if (err != BUS_OK)
+        return err;
+    err =
+        report_read(observer, &(struct report_question){.job = call->job, .is_waiting = is_waiting},
+                    call->deadline_ns, out_report, reterr);
+    admin_connection_done(call, observer, err == BUS_OK);
+    return err;
+}
+
+/* A broker that has no such job may know of another one that has. */
 enum bus_err bus_admin_report_get(struct bus_admin *admin, const char *job, int is_waiting,
                                   int64_t timeout_ms, struct bus_report **out_report,
                                   struct bus_error **reterr)
 {
     struct admin_call call;
-    struct bus *observer = NULL;
+    struct bus_report *report = NULL;
     if (out_report == NULL)
         return error_say(reterr, BUS_EINVAL, ERROR_TYPE_ARGUMENT,
                          "bus_admin_report_get() needs out_report");
     enum bus_err err = admin_begin(admin, job, timeout_ms, &call, reterr);
     if (err != BUS_OK)
         return err;
-    err = admin_observer(&call, &observer, reterr);
-    if (err == BUS_OK) {
-        err = report_read(observer,
-                          &(struct report_question){.job = call.job, .is_waiting = is_waiting != 0},
-                          call.deadline_ns, out_report, reterr);
-        admin_connection_done(&call, observer, err == BUS_OK);
+    err = report_ask(&call, is_waiting != 0, &report, reterr);
+    if (err == BUS_OK && bus_report_summary(report)->outlook == BUS_OUTLOOK_UNKNOWN &&
+        admin_follow(&call)) {
+        bus_report_free(&report);
+        err = report_ask(&call, is_waiting != 0, &report, reterr);
     }
+    if (err == BUS_OK)
+        *out_report = report;
     admin_end(&call);
     return err;
 }

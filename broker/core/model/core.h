@@ -32,6 +32,7 @@ struct core {
     char *strings; /* version and data endpoint */
     size_t string_bytes;
     const struct access *access;          /* borrowed; NULL: everybody may do everything */
+    const struct event_shards *shards;    /* the same */
     const struct metric_figures *figures; /* of the step under way; or NULL */
     bool is_judged;                       /* all subscriptions are as access lets them be */
     uint32_t speaker;        /* principal of the connection whose message this is; see access */

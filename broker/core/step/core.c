@@ -35,6 +35,7 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/step/batch.h"
 #include "broker/core/step/metrics.h"
+#include "broker/core/step/shards.h"
 #include "broker/core/step/status.h"
 #include "broker/core/step/who.h"
 #include "broker/core/streams/await.h"
@@ -396,6 +397,7 @@ static const char *dispatch(struct core *core, struct session *session, const st
     case TO_BROKER_PING:
     case TO_BROKER_DATA_PING: tell_pong(core, session, msg); break;
     case TO_BROKER_ATTACHMENTS: courier_list(core, session, &msg->as.attachments); break;
+    case TO_BROKER_SHARDS: tell_shards(core, session, &msg->as.shards); break;
     case TO_BROKER_WHO: tell_who(core, session, &msg->as.who); break;
     case TO_BROKER_RELOAD: access_news_asked(core, session, &msg->as.reload); break;
     }
@@ -585,6 +587,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
         core->payload = event->payload;
         core->speaker = event->principal;
         core->figures = event->figures;
+        core->shards = event->shards;
         step_message(core, event->conn, event->as.msg);
         break;
     case EVENT_DATA: step_data(core, event); break;

@@ -67,6 +67,18 @@ struct event_range {
     uint64_t reply_to;     /* VALUE, RESERVE: of a request; FRAME_NO_REPLY: it is none */
 };
 
+/* The shards of the broker's store, and where their brokers are; borrowed until all effects are
+ * taken. */
+struct event_shard {
+    uint32_t number;
+    struct span endpoint;
+    bool is_here; /* it is this broker's */
+};
+struct event_shards {
+    const struct event_shard *items;
+    uint32_t count;
+};
+
 struct event {
     enum event_type type;
     int64_t now_ns;     /* monotonic clock of the broker; never goes back */
@@ -76,6 +88,7 @@ struct event {
     conn_id conn;       /* MESSAGE, DATA, CLOSED, VIOLATION */
     uint32_t principal; /* MESSAGE: whose connection it is, by the table in force; 0: nobody's */
     const struct metric_figures *figures; /* MESSAGE: of METRICS, what io counts; or NULL */
+    const struct event_shards *shards;    /* MESSAGE: of SHARDS; NULL: there are none */
     payload_id payload;                   /* MESSAGE: of a PIECE with bytes, these; else 0 */
     union {
         const struct msg *msg; /* MESSAGE */

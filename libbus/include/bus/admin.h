@@ -347,6 +347,28 @@ struct bus_status_journal {
 BUS_API const struct bus_status_journal *bus_status_journal(const struct bus_status *status);
 BUS_API void bus_status_free(struct bus_status **status); /* [one] */
 
+/* ---- bus_shards: several brokers that are one bus -------------------------------------------- */
+
+/* A broker whose journal is in PostgreSQL may be one of several, see errbusd(8).  A call on a
+ * handle that names a job asks the broker that has the job, whichever one it was opened with. */
+
+struct bus_shards; /* a snapshot: the shards of one database whose brokers said where they are */
+
+struct bus_shard {
+    uint32_t number;
+    const char *endpoint; /* of its broker, as bus_admin_open() takes it; nobody may be there */
+    int is_here;          /* the broker that answers has it */
+};
+/* Asks for all shards, by their numbers.  A broker without shards tells of none.  Errors: as of
+ * every call on a handle.  [any]  Wire: SHARDS */
+BUS_API BUS_MUST_USE enum bus_err bus_shards_get(struct bus_admin *admin, int64_t timeout_ms,
+                                                 struct bus_shards **out_shards,
+                                                 struct bus_error **reterr);
+BUS_API size_t bus_shards_count(const struct bus_shards *shards); /* [any] */
+/* One of them, from 0 on; NULL: there is none.  [any] */
+BUS_API const struct bus_shard *bus_shards_at(const struct bus_shards *shards, size_t index);
+BUS_API void bus_shards_free(struct bus_shards **shards); /* [one] */
+
 #ifdef __cplusplus
 }
 #endif
