@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* shards_test.c -- several shards in one PostgreSQL are one bus: each job is on one of them, and
+ * whoever asks the wrong broker is sent to the right one. */
+#include "tests/lib/expect.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROGRAMS "/usr/lib/postgresql/15/bin/"
+enum {
+    SHARDS = 3,
+    PLACES = SHARDS + 1, /* one more for a spare */
+    VALUES = 10,
+    SERVER_MS = 60000,
+    PATH_BYTES = FOLDER_PATH_BYTES_MAX + 64,
+    ARGS_MAX = 32,
+    POLL_US = 20000,
+};
+
+static struct folder folder;
+static struct process server;
+static struct process brokers[PLACES];
+static char controls[PLACES][PATH_BYTES];
+
+/* ---- the server: as root it runs as the user nobody ------------------------------------------ */
+
+/* Starts a program of PostgreSQL; NULL behind the arguments. */
+static void start_program(struct process *process, const char *const *arguments)
+{
+    static const char *const as_nobody[] = {"/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup",
+                                            "--clear-groups", "--pdeathsig=KILL"};
+    const char *argv[ARGS_MAX] = {NULL};
+    size_t count = 0;
+    if (geteuid() == 0)
+        for (; count < sizeof as_nobody / sizeof as_nobody[0]; count++)
+            argv[count] = as_nobody[count];
+    for (size_t i = 0; arguments[i] != NULL && count + 1 < ARGS_MAX; i++)
+        argv[count++] = arguments[i];
+    cr_assert(process_start(process, argv, NULL));
+}
+
+/* What a query answers.  false: it failed, or it has no answer. */
+static bool query(const char *sql, char *out, size_t bytes)
+{
+    const char *const argv[] = {PROGRAMS "psql", "-XqAt", "-h", folder.path, "-U",
+                                "postgres",      "-c",    sql,  NULL};
+    struct process process = {0};
+    start_program(&process, argv);
+    int code = process_wait(&process, SERVER_MS);
+    snprintf(out, bytes, "%s", process_said(&process));
+    out[strcspn(out, "\n")] = '\0';
+    process_fini(&process);
+    return code == 0 && *out != '\0';
+}
+
+static void wait_for(const char *sql)
+{
+    char answer[200];
+    int64_t end_ms = test_now_ms() + SERVER_MS;
+    while (!query(sql, answer, sizeof answer)) {
+        cr_assert_lt(test_now_ms(), end_ms, "no answer to: %s", sql);
+        usleep(POLL_US);
+    }
+}
+
+static void start_server(void)
+{
+    char data[PATH_BYTES], sockets[PATH_BYTES];
+    struct process process = {0};
+    snprintf(data, sizeof data, "%s/data", folder.path);
+    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", folder.path);
+    const char *const make[] = {PROGRAMS "initdb", "-D", data, "-A", "trust", "-N", "-U",
+                                "postgres",        NULL};
+    const char *const serve[] = {PROGRAMS "postgres",  "-D", data,    "-c",
+                                 "listen_addresses=",  "-c", sockets, "-c",
+                                 "max_connections=30", NULL};
+    start_program(&process, make);
+    cr_assert_eq(process_wait(&process, SERVER_MS), 0, "%s", process_complained(&process));
+    process_fini(&process);
+    start_program(&server, serve);
+    wait_for("SELECT 1");
+}
+
+static void init(void)
+{
+    cr_assert(folder_make(&folder));
+    cr_assert_eq(chmod(folder.path, 0777), 0); /* for the user of the server */
+    for (int place = 0; place < PLACES; place++)
+        snprintf(controls[place], PATH_BYTES, "ipc://%s/control%d", folder.path, place);
+    if (access(PROGRAMS "postgres", X_OK) == 0)
+        start_server();
+}
+
+static void fini(void)
+{
+    for (int place = 0; place < PLACES; place++)
+        process_fini(&brokers[place]);
+    process_fini(&server);
+    folder_fini(&folder);
+}
+
+TestSuite(shards, .init = init, .fini = fini, .timeout = 300);
+
+static void skip_without_server(void)
+{
+    if (server.pid == 0)
+        cr_skip_test("there is no PostgreSQL: install the package postgresql-15");
+}
+
+/* Each place is a machine: it has a cache of its own. */
+static void start_broker(int place, int shard)
+{
+    char data[PATH_BYTES], cache[PATH_BYTES], number[16];
+    char journal[2 * PATH_BYTES];
+    snprintf(data, sizeof data, "ipc://%s/data%d", folder.path, place);
+    snprintf(cache, sizeof cache, "%s/cache%d", folder.path, place);
+    snprintf(journal, sizeof journal, "postgres:host=%s user=postgres dbname=postgres",
+             folder.path);
+    snprintf(number, sizeof number, "%d", shard);
+    const char *const argv[] = {"errbusd", "--control", controls[place], "--data",     data,
+                                "--cache", cache,       "--journal",     journal,      "--shard",
+                                number,    "--linger",  "100ms",         "--replicas", "0",
+                                NULL};
+    process_fini(&brokers[place]);
+    cr_assert(process_start(&brokers[place], argv, NULL));
+}
+
+static void must_serve(int place)
+{
+    const char *line = NULL;
+    cr_assert(process_line(&brokers[place], SOON_MS, &line), "%s",
+              process_complained(&brokers[place]));
+}
+
+static void start_shards(void)
+{
+    for (int place = 0; place < SHARDS; place++) {
+        start_broker(place, place);
+        must_serve(place);
+    }
+}
+
+/* A party of job "jobN", by these brokers. */
+static struct bus *join_by(const char *endpoints, int job, const char *party)
+{
+    char name[16];
+    struct bus_options options = patient_options(party);
+    snprintf(name, sizeof name, "job%d", job);
+    options.job = name;
+    return must_open_at(endpoints, &options);
+}
+
+static struct bus *join_at(int place, int job, const char *party)
+{
+    return join_by(controls[place], job, party);
+}
+
+static void expect_values(struct bus_sub *sub, int until)
+{
+    for (int i = 0; i < until; i++)
+        expect_value(sub, "alice/w", (uint64_t)i, "%d", i);
+}
+
+static void expect_row(const char *sql, const char *expected)
+{
+    char answer[200] = "";
+    cr_assert(query(sql, answer, sizeof answer), "%s", sql);
+    cr_expect_str_eq(answer, expected, "%s", sql);
+}
+
+static void publish(struct bus *bus, int from, int count)
+{
+    for (int i = from; i < from + count; i++)
+        must_publish(bus, "w", "%d", i);
+    must_flush(bus);
+}
+
+Test(shards, have_a_job_each_that_any_broker_leads_to)
+{
+    skip_without_server();
+    start_shards();
+    struct bus *writers[SHARDS];
+    for (int job = 0; job < SHARDS; job++) {
+        writers[job] = join_at(job, job, "alice");
+        publish(writers[job], 0, VALUES);
+    }
+    expect_row("SELECT string_agg(job || '=' || shard, ' ' ORDER BY job) FROM errbus_job",
+               "job0=0 job1=1 job2=2");
+    for (int job = 0; job < SHARDS; job++) {
+        struct bus *bob = join_at((job + 1) % SHARDS, job, "bob");
+        struct bus_sub *sub = must_subscribe(bob, "alice/w");
+        expect_values(sub, VALUES);
+        bus_sub_close(&sub);
+        must_close(&bob);
+        must_close(&writers[job]);
+    }
+}
+
+/* No client knows the spare, and alice does not know the broker that she loses, either. */
+Test(shards, go_on_where_a_spare_takes_over)
+{
+    skip_without_server();
+    char both[2 * PATH_BYTES];
+    start_shards();
+    snprintf(both, sizeof both, "%s,%s", controls[1], controls[2]);
+    struct bus *other = join_at(2, 2, "alice");
+    struct bus *bob = join_by(both, 1, "bob");
+    struct bus *alice = join_at(0, 1, "alice");
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    publish(alice, 0, VALUES);
+    start_broker(SHARDS, 1);
+    process_signal(&brokers[1], SIGKILL);
+    cr_assert_eq(process_wait(&brokers[1], SOON_MS), 128 + SIGKILL);
+    for (int i = 0; i < VALUES; i++) {
+        int64_t from_ms = test_now_ms();
+        publish(other, i, 1);
+        cr_expect_lt(test_now_ms() - from_ms, AT_ONCE_MS, "another shard waits");
+    }
+    must_serve(SHARDS);
+    publish(alice, VALUES, VALUES);
+    struct bus *carol = join_at(2, 1, "carol");
+    struct bus_sub *late = must_subscribe(carol, "alice/w");
+    expect_values(late, 2 * VALUES);
+    expect_values(sub, 2 * VALUES);
+    expect_row("SELECT control FROM errbus_endpoint WHERE shard = 1", controls[SHARDS]);
+    bus_sub_close(&late);
+    bus_sub_close(&sub);
+    must_close(&carol);
+    must_close(&alice);
+    must_close(&bob);
+    must_close(&other);
+}
+
+/* The command line, with these words behind its name: its exit status, and what it said. */
+static int run_errbus(struct process *process, int place, const char *const *words)
+{
+    const char *argv[12] = {"errbus"};
+    size_t count = 1;
+    for (; words[count - 1] != NULL; count++)
+        argv[count] = words[count - 1];
+    argv[count++] = "--server";
+    argv[count] = controls[place];
+    cr_assert(process_start(process, argv, NULL));
+    return process_wait(process, SOON_MS);
+}
+
+static unsigned count_of(const char *text, const char *what)
+{
+    unsigned count = 0;
+    while ((text = strstr(text, what)) != NULL) {
+        text += strlen(what);
+        count++;
+    }
+    return count;
+}
+
+Test(shards, are_all_in_the_status_of_any_broker)
+{
+    skip_without_server();
+    static const char *const all[] = {"status", NULL};
+    static const char *const one[] = {"status", "--shard", "2", "--json", NULL};
+    static const char *const none[] = {"status", "--shard", "7", NULL};
+    struct process process = {0};
+    struct bus *writers[SHARDS];
+    start_shards();
+    for (int job = 0; job < SHARDS; job++)
+        writers[job] = join_at(job, job, "alice");
+    cr_expect_eq(run_errbus(&process, 1, all), 0, "%s", process_complained(&process));
+    for (int job = 0; job < SHARDS; job++) {
+        char line[PATH_BYTES + 32];
+        snprintf(line, sizeof line, "shard %d at %s\n", job, controls[job]);
+        cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
+        snprintf(line, sizeof line, "job job%d ", job);
+        cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
+    }
+    process_fini(&process);
+    cr_expect_eq(run_errbus(&process, 1, one), 0, "%s", process_complained(&process));
+    cr_expect_eq(count_of(process_said(&process), "\"kind\":\"shard\""), 1);
+    cr_expect_eq(count_of(process_said(&process), "\"shard\":2,"), 1);
+    cr_expect_eq(count_of(process_said(&process), "\"name\":\"job2\""), 1);
+    cr_expect_eq(count_of(process_said(&process), "job1"), 0);
+    process_fini(&process);
+    cr_expect_eq(run_errbus(&process, 1, none), 1);
+    process_fini(&process);
+    process_signal(&brokers[0], SIGKILL);
+    cr_assert_eq(process_wait(&brokers[0], SOON_MS), 128 + SIGKILL);
+    cr_expect_eq(run_errbus(&process, 1, all), 5, "%s", process_complained(&process));
+    cr_expect_not_null(strstr(process_complained(&process), "shard 0: "), "%s",
+                       process_complained(&process));
+    cr_expect_eq(count_of(process_said(&process), "job job"), 2, "%s", process_said(&process));
+    process_fini(&process);
+    for (int job = 1; job < SHARDS; job++)
+        must_close(&writers[job]);
+    (void)bus_close(&writers[0], 0); /* its broker is gone */
+}
+
+/* Whichever broker is asked, the one that has the job answers. */
+Test(shards, lead_a_question_to_its_job)
+{
+    skip_without_server();
+    start_shards();
+    struct bus *alice = join_at(0, 0, "alice");
+    struct bus_admin_options options;
+    struct bus_admin *admin = NULL;
+    struct bus_status *status = NULL;
+    struct bus_job *job = NULL;
+    struct bus_report *report = NULL;
+    struct bus_job_options terms;
+    bus_admin_options_init(&options);
+    bus_job_options_init(&terms);
+    options.job = "job0";
+    expect_code(bus_admin_open(controls[1], &options, SOON_MS, &admin, NULL), BUS_OK);
+    expect_code(bus_admin_report_get(admin, NULL, 0, SOON_MS, &report, NULL), BUS_OK);
+    cr_expect_eq(bus_report_summary(report)->outlook, BUS_OUTLOOK_GOES_ON);
+    bus_report_free(&report);
+    bus_admin_close(&admin);
+    expect_code(bus_admin_open(controls[2], &options, SOON_MS, &admin, NULL), BUS_OK);
+    expect_code(bus_admin_job_create(admin, "job2", &terms, SOON_MS, NULL), BUS_OK);
+    expect_code(bus_admin_status_get(admin, "job0", SOON_MS, &status, NULL), BUS_OK);
+    cr_expect_gt(bus_status_count(status), 1);
+    bus_status_free(&status);
+    expect_code(bus_admin_job_get(admin, "job2", SOON_MS, &job, NULL), BUS_OK);
+    bus_job_free(&job);
+    bus_admin_close(&admin);
+    expect_row("SELECT string_agg(job || '=' || shard, ' ' ORDER BY job) FROM errbus_job",
+               "job0=0 job2=2");
+    must_close(&alice);
+}
+
+/* Afterwards it may be anywhere. */
+Test(shards, lose_a_job_that_is_forgotten)
+{
+    skip_without_server();
+    start_shards();
+    struct bus *alice = join_at(0, 0, "alice");
+    expect_row("SELECT shard FROM errbus_job", "0");
+    must_close(&alice);
+    wait_for("SELECT 1 WHERE NOT EXISTS (SELECT FROM errbus_job)");
+    alice = join_at(2, 0, "alice");
+    expect_row("SELECT shard FROM errbus_job", "2");
+    must_close(&alice);
+}
+
+/* A tap that is there before its job has it come to its own broker. */
+Test(shards, bring_a_job_to_those_who_watch_for_it)
+{
+    skip_without_server();
+    start_shards();
+    struct bus_tap_options options;
+    struct bus_error *error = NULL;
+    struct bus_tap *tap = NULL;
+    bus_tap_options_init(&options);
+    options.job = "job0";
+    options.from_id = 1;
+    expect_code_of(bus_tap_open(controls[2], &options, SOON_MS, &tap, &error), BUS_OK, &error);
+    struct bus *alice = join_at(0, 0, "alice");
+    (void)expect_event(tap, "party.joined", "alice");
+    expect_row("SELECT shard FROM errbus_job", "2");
+    must_close(&alice);
+    bus_tap_close(&tap);
+}
