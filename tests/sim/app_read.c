@@ -151,7 +151,7 @@ static struct app_position *position_get(struct app *app, struct app_sub *sub, u
     must(sub->position_count < APP_POSITIONS);
     struct app_position *position = &sub->positions[sub->position_count++];
     *position = (struct app_position){.topic = topic, .returned_seq = UINT64_MAX};
-    if (sub->durable < 0)
+    if (sub->durable < 0 || was_restricted(app, sub)) /* the name may be another one by now */
         return position;
     const struct app_durable *durable = &app->durables[sub->durable];
     for (uint32_t i = 0; i < durable->position_count; i++)

@@ -32,7 +32,7 @@ struct delivery {
 };
 
 struct task {
-    struct delivery deliveries[CREW_DELIVER + 1];
+    struct delivery deliveries[CREW_DELIVERIES + 1];
     uint32_t death_count;
     uint64_t deaths[DEATHS_MAX]; /* marks of why */
     uint32_t done; /* the delivery of which it was accepted that it is done; 0: none */
@@ -242,7 +242,7 @@ static bool may_be_over(struct crew *crew, const struct delivery *delivery)
            oracle_record_at(crew->oracle, delivery->record)->ended_ns != INT64_MAX;
 }
 
-/* A letter that is given again is a task anew, whose deliveries count from 1. */
+/* A letter that is given again is a task anew, whose deliveries count on. */
 static uint32_t incarnations_of(const struct crew *crew, uint32_t group, const struct task *task)
 {
     uint32_t replays = crew->groups[group].replays;
@@ -270,15 +270,16 @@ const char *crew_given(struct crew *crew, const struct crew_lease *lease, int64_
                        const char *by)
 {
     const struct crew_group *group = &crew->groups[lease->group];
-    if (lease->delivery == 0 || lease->delivery > group->deliver_max)
+    struct task *task = task_get(crew, lease->group, lease->topic, lease->seq);
+    uint32_t incarnations = incarnations_of(crew, lease->group, task);
+    if (lease->delivery == 0 || lease->delivery > group->deliver_max * incarnations)
         return complain(crew, lease->topic, lease->seq, by,
                         "comes with delivery %" PRIu32 " of %" PRIu32, lease->delivery,
-                        group->deliver_max);
-    struct task *task = task_get(crew, lease->group, lease->topic, lease->seq);
+                        group->deliver_max * incarnations);
     struct delivery *delivery = &task->deliveries[lease->delivery];
     const struct delivery *before = &task->deliveries[lease->delivery - 1];
     const char *wrong = NULL;
-    if (delivery->given_count >= incarnations_of(crew, lease->group, task))
+    if (delivery->given_count >= (oracle_is_doubting(crew->oracle) ? incarnations : 1))
         return complain(crew, lease->topic, lease->seq, by, "delivery %" PRIu32 " is given twice",
                         lease->delivery);
     bool was_done = task->done > 0 && lease->delivery > task->done && task->death_count == 0;
@@ -313,7 +314,7 @@ const char *crew_done(struct crew *crew, const struct crew_lease *lease, const c
                        delivery->may_lapse
                    ? NULL
                    : complain(crew, lease->topic, lease->seq, by, "is done, and a dead letter");
-    if (delivery->given_count == 1 && !delivery->may_lapse && lease->delivery < CREW_DELIVER &&
+    if (delivery->given_count == 1 && !delivery->may_lapse && lease->delivery < CREW_DELIVERIES &&
         task->deliveries[lease->delivery + 1].given_count > 0)
         return complain(crew, lease->topic, lease->seq, by,
                         "is accepted as done, and was given to another");
@@ -380,7 +381,7 @@ static const char *check_answer(struct crew *crew, const struct request *request
     if (saying == NULL)
         return complain(crew, request->topic, request->seq, by, "has an answer that nobody gave");
     const struct task *task = task_get(crew, saying->group, request->topic, request->seq);
-    for (uint32_t i = saying->delivery + 1; i <= CREW_DELIVER && task->death_count == 0; i++)
+    for (uint32_t i = saying->delivery + 1; i <= CREW_DELIVERIES && task->death_count == 0; i++)
         if (task->deliveries[i].given_count > 0 && task->deliveries[i].given_ns < saying->said_ns)
             return complain(crew, request->topic, request->seq, by,
                             "was answered by who had lost it to another");
@@ -485,7 +486,7 @@ static uint32_t deliveries_of(const struct crew *crew, const struct request *req
     for (uint32_t group = 0; group < crew->group_count; group++) {
         const struct task *task =
             table_find(&crew->tasks, key_of(group, request->topic, request->seq));
-        for (uint32_t i = most + 1; task != NULL && i <= CREW_DELIVER; i++)
+        for (uint32_t i = most + 1; task != NULL && i <= CREW_DELIVERIES; i++)
             if (task->deliveries[i].given_count > 0)
                 most = i;
     }

@@ -2,7 +2,8 @@
 /* crew.h -- what is known of each task and request by all who had to do with it, and whether that
  * fits together.  Slots and their outcomes are the oracle's; here is who was to bring them about:
  *
- *   leases    no delivery of a task is given twice, none beyond deliver_max; a task that is given
+ *   leases    no delivery of a task is given twice, none beyond deliver_max each time that it was
+ *             no letter; a task that is given
  *             again had come back, and no sooner than was asked for; what was accepted as done is
  *             given to nobody any more, and is no dead letter
  *   requests  a reply that stands was given to that request, before anybody else had it; an error
@@ -16,7 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CREW_GROUPS = 8, CREW_DELIVER = 16, CREW_TEXT = 400 };
+enum {
+    CREW_GROUPS = 8,
+    CREW_DELIVER = 16,           /* deliver_max of a group, at most */
+    CREW_DELIVERIES = UINT8_MAX, /* of one task, all times together that it was a letter */
+    CREW_TEXT = 400,
+};
 
 struct crew_group {
     uint32_t job;

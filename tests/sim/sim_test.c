@@ -169,6 +169,9 @@ static const struct named_seed named_since[] = {
     {8513, false, "the checks took 3,000 refusals that are kept for tables that grow"},
     {12084, false,
      "the checks did not know that a letter of an earlier attempt is named by where it is kept"},
+    {33002, false,
+     "a worker's word about a task that died was taken for one about the letter given again"},
+    {468522, false, "the checks took a durable name for the one that a new access table had ended"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, enum age age)

@@ -479,24 +479,83 @@ Test(core_group, give_a_letter_again_when_asked)
     settle(2, tasks, 1, 1, TASK_REJECTED, -1, "");
     forget();
     ask_letters(5, "work", 2, 1);
-    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#1, delivery 1, payload 5 skip 1\n");
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#1, delivery 2, payload 5 skip 1\n");
     ask_letters(5, "work", 2, 1);
     EXPECT("5 < letters 1 errbus.no_group x0\n");
     ask_letters(5, "work", 3, 1);
     EXPECT("5 < letters 1 errbus.no_group x0\n"); /* somebody works on it */
     compact();
-    done(2, tasks, 1, 1);
+    done(2, tasks, 1, 2);
     forget();
     ask_letters(5, "work", 0, 0);
     EXPECT("5 < letter 0: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
     ask_letters(5, "work", 2, UINT64_MAX);
-    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 5\n");
-    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 2, payload 5\n");
+    settle(2, tasks, 0, 2, TASK_REJECTED, -1, "");
     forget();
     ask_letters(5, "work", 0, 0);
-    EXPECT("5 < letter 2: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    EXPECT("5 < letter 2: alice/tasks#0 x2, 16 bytes: app.broken\n5 < letters 0  x1\n");
     ask_letters(5, "work", 3, UINT64_MAX);
     EXPECT("5 < letters 0  x1\n");
+}
+
+/* Bob has task 0 again, which he had refused: he may not know yet that the broker heard so. */
+static void give_the_letter_again(void)
+{
+    share(2, 1, "alice/tasks", "work", 1);
+    tap(5);
+    publish(1, tasks, 0, 1, 5);
+    settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
+    ask_letters(5, "work", 2, 0);
+    forget();
+}
+
+Test(core_group, take_no_word_about_what_a_letter_was_before)
+{
+    give_the_letter_again();
+    compact();
+    done(2, tasks, 0, 1);
+    EXPECT("2 < accepted 0 3\n");
+    closed(2);
+    say_hello_again(2);
+    forget();
+    message(2, (struct msg){
+                   .type = MSG_POSITION,
+                   .as.position = {.sub = 1, .topic = tasks, .next_seq = 0, .chunk_offset = 1}});
+    EXPECT("2 < over: sub 1 task 1#0, delivery 1\n");
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 3\n12 < sub 1 task 1#0, delivery 2, payload 5\n");
+}
+
+/* A letter is given as often as a new task, however often it was given before. */
+Test(core_group, give_a_letter_as_often_as_a_new_task)
+{
+    give_the_letter_again();
+    for (uint32_t delivery = 2; delivery < 2 + DEFAULT_DELIVER - 1; delivery++)
+        settle(2, tasks, 0, delivery, TASK_RETURNED, 0, NULL);
+    ask_letters(5, "work", 0, 0);
+    forget();
+    settle(2, tasks, 0, 1 + DEFAULT_DELIVER, TASK_RETURNED, 0, NULL);
+    ask_letters(5, "work", 0, 0);
+    EXPECT("2 < accepted 0 7\n5 < task.dead bob/1 alice/tasks#0 x1 (rejected of bob)\n"
+           "5 < letter 1: alice/tasks#0 x6, 16 bytes: errbus.dead_letter\n5 < letters 0  x1\n");
+}
+
+/* A frame has one byte for it: before that is full, the deliveries of a letter count from 1. */
+Test(core_group, count_deliveries_of_a_letter_in_a_byte)
+{
+    give_the_letter_again();
+    uint32_t last = UINT8_MAX - DEFAULT_DELIVER + 1;
+    for (uint32_t delivery = 2; delivery < last; delivery++) {
+        settle(2, tasks, 0, delivery, TASK_REJECTED, -1, "");
+        forget();
+        ask_letters(5, "work", 2, delivery - 1);
+    }
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 251, payload 5\n");
+    settle(2, tasks, 0, last, TASK_REJECTED, -1, "");
+    forget();
+    ask_letters(5, "work", 2, last - 1);
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 5\n");
 }
 
 /* Bob had the task and gave it back.  The group had no member for so long that the value went. */
@@ -548,10 +607,10 @@ Test(core_group, give_a_letter_without_a_value_again_as_its_error)
     forget();
     ask_letters(6, "work", 2, 0);
     EXPECT("6 < letters 0  x1\n13 < sub 1 error #0 (rejected of )\n");
-    settle(3, tasks, 0, 1, TASK_REJECTED, -1, "");
+    settle(3, tasks, 0, 3, TASK_REJECTED, -1, "");
     forget();
     ask_letters(6, "work", 0, 0);
-    EXPECT("6 < letter 1: alice/tasks#0 x1, 0 bytes: app.broken\n6 < letters 0  x1\n");
+    EXPECT("6 < letter 1: alice/tasks#0 x3, 0 bytes: app.broken\n6 < letters 0  x1\n");
 }
 
 /* ---- over a restart -------------------------------------------------------------------------- */
@@ -1104,8 +1163,8 @@ Test(core_group, keep_a_dead_letter_in_pieces)
     ask_letters(5, "work", 0, 0);
     EXPECT("5 < letter 0: alice/tasks#0 x1, 200 bytes: app.broken\n5 < letters 0  x1\n");
     ask_letters(5, "work", 2, 0);
-    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 1, payload 40\n"
-           "12 < sub 1 task 1#0, delivery 1, payload 41\n");
+    EXPECT("5 < letters 0  x1\n12 < sub 1 task 1#0, delivery 2, payload 40\n"
+           "12 < sub 1 task 1#0, delivery 2, payload 41\n");
 }
 
 Test(core_group, keep_a_dead_letter_in_pieces_when_no_slot_can_be_opened)
@@ -1342,11 +1401,11 @@ Test(core_group, keep_a_request_that_dies_again)
     tap(5);
     settle(2, tasks, 0, 1, TASK_REJECTED, -1, "");
     ask_letters(5, "work", 2, 0);
-    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 1, payload 20\n"));
-    settle(2, tasks, 0, 1, TASK_FAILED, 0, "");
+    cr_expect_not_null(strstr(said, "12 < sub 1 task 1#0, delivery 2, payload 20\n"));
+    settle(2, tasks, 0, 2, TASK_FAILED, 0, "");
     forget();
     ask_letters(5, "work", 0, 0);
-    EXPECT("5 < letter 1: alice/tasks#0 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    EXPECT("5 < letter 1: alice/tasks#0 x2, 16 bytes: app.broken\n5 < letters 0  x1\n");
 }
 
 static const struct msg_status_row *group_row(void)

@@ -735,14 +735,14 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
     publish(1, tasks, 0, 1, 6);
     forget();
     ask_letters(5, "work", 2, UINT64_MAX);
-    EXPECT("5 < letters 0  x2\n12 < sub 1 task 2#0, delivery 1, payload 5 skip 1\n"
-           "12 < sub 1 task 2#1, delivery 1, payload 5 skip 2\n");
+    EXPECT("5 < letters 0  x2\n12 < sub 1 task 2#0, delivery 2, payload 5 skip 1\n"
+           "12 < sub 1 task 2#1, delivery 2, payload 5 skip 2\n");
     compact();
     closed(2);
     say_hello_again(2);
     message(2,
             (struct msg){.type = MSG_POSITION,
-                         .as.position = {.sub = 1, .topic = 2, .next_seq = 0, .chunk_offset = 1}});
+                         .as.position = {.sub = 1, .topic = 2, .next_seq = 0, .chunk_offset = 2}});
     forget();
     attach(2, 12, tokens[2]);
     cr_expect_null(strstr(said, "task 2#0"), "it has that");
@@ -752,11 +752,11 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
     done(2, tasks, 0, 1); /* the task of this attempt, and not that of the last */
     ask_letters(5, "work", 0, 0);
     cr_expect_not_null(strstr(said, "letter 0: alice/tasks#1 x1, 16 bytes, again: app.broken\n"));
-    done(2, 2, 0, 1);
-    settle(2, 2, 1, 1, TASK_FAILED, 0, "");
+    done(2, 2, 0, 2);
+    settle(2, 2, 1, 2, TASK_FAILED, 0, "");
     forget();
     ask_letters(5, "work", 0, 0);
-    EXPECT("5 < letter 2: alice/tasks#2 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    EXPECT("5 < letter 2: alice/tasks#2 x2, 16 bytes: app.broken\n5 < letters 0  x1\n");
     ask_letters(5, "work", 2, 2);
     break_down_as(2, "app.flaky", RECOVERABLE_YES);
 
@@ -765,7 +765,7 @@ Test(core_job, keeps_dead_letters_for_later_attempts)
     compact();
     ask_from(5);
     ask_letters(5, "work", 0, 0);
-    EXPECT("5 < letter 2: alice/tasks#2 x1, 16 bytes: app.broken\n5 < letters 0  x1\n");
+    EXPECT("5 < letter 2: alice/tasks#2 x2, 16 bytes: app.broken\n5 < letters 0  x1\n");
     ask_letters(5, "work", 3, 2);
     EXPECT("5 < letters 0  x1\n");
 }

@@ -144,7 +144,8 @@ static void give_back(struct core *core, struct task *task, struct failure *fail
                       int64_t retry_after_ms, bool is_lost)
 {
     struct task_delay delay = {0, 0};
-    switch (task_fate(task->delivery, task->group->deliver_max, retry_after_ms)) {
+    uint32_t deliveries = task->delivery - task_deliveries_before(task);
+    switch (task_fate(deliveries, task->group->deliver_max, retry_after_ms)) {
     case TASK_LATER:
         delay = (struct task_delay){core->wall_ns + retry_after_ms * MS_NS, retry_after_ms};
         break;

@@ -8,6 +8,7 @@
 #include "broker/core/model.h"
 #include "broker/core/record/attachment.h"
 #include "broker/core/record/note.h"
+#include "broker/core/streams/lease.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
@@ -168,7 +169,7 @@ static void snap_task(struct core *core, const struct task *task)
         note_leased(core, task);
     for (uint32_t i = 0; i < before; i++)
         note_task_error(core, task, task->errors[i]);
-    if (task->state != TASK_LEASED && task->delivery > 0)
+    if (task->state != TASK_LEASED && task->delivery > task_deliveries_before(task))
         note_task_back(core, task, last);
 }
 

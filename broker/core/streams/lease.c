@@ -222,6 +222,15 @@ void task_timer(struct core *core, struct task *task)
     group_due(core, task->group);
 }
 
+uint32_t task_deliveries_before(const struct task *task)
+{
+    if (task->letter == NULL)
+        return 0;
+    bool has_room =
+        task->letter->deliveries + task->group->deliver_max <= UINT8_MAX; /* a frame's */
+    return has_room ? task->letter->deliveries : 0;
+}
+
 struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter)
 {
     uint32_t id;
@@ -231,6 +240,7 @@ struct task *task_of_letter(struct core *core, struct group *group, struct lette
     if (task == NULL)
         return NULL;
     letter->task = task;
+    task->delivery = task_deliveries_before(task);
     note_letter_replayed(core, group, letter);
     list_push(&group->waiting, &task->holder_link);
     group_due(core, group);

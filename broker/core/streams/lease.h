@@ -23,6 +23,9 @@ struct open_slot *task_request(const struct core *core, const struct task *task,
 /* The task's name is its slot.  A letter that is given again has the name of the slot that it was;
  * a letter of an earlier attempt has that of the slot where its value lies.  NULL: no memory. */
 struct task *task_make(struct core *core, struct route *route, struct letter *letter, uint64_t seq);
+/* Deliveries of the letter that it was; 0: it was none.  A task counts on from there: a message
+ * about an earlier delivery, which a restart of the broker lets come late, is of no later one. */
+uint32_t task_deliveries_before(const struct task *task);
 /* A letter becomes a task; NULL: no memory. */
 struct task *task_of_letter(struct core *core, struct group *group, struct letter *letter);
 /* The member gets the task; task NULL: a new one.  For replay, too.  NULL: no memory. */

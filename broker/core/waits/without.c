@@ -187,7 +187,8 @@ static void look_at_task(struct core *core, struct without *without, const struc
         return;
     struct open_slot *reply = task_reply(core, task);
     bool is_own = reply != NULL && reply->topic->writer->id == without->party;
-    bool is_dead = task_fate(task->delivery, task->group->deliver_max, 0) == TASK_DEAD;
+    uint32_t deliveries = task->delivery - task_deliveries_before(task);
+    bool is_dead = task_fate(deliveries, task->group->deliver_max, 0) == TASK_DEAD;
     if (is_dead || !is_own)
         count_row(core, without, is_dead ? ROW_DEAD : ROW_AGAIN, task->group->id, 1);
     if (is_dead && reply != NULL && !is_own)

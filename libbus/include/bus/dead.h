@@ -56,8 +56,8 @@ BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_show(struct bus_admin *admin, c
                                                       struct bus_dead **out_dead,
                                                       struct bus_error **reterr);
 /* Gives a letter to its group again, or all that the group does not have already (BUS_DEAD_ALL).
- * The task counts its deliveries from 1, and nobody waits for a reply to it.  out_count: how many
- * letters were replayed; may be NULL.
+ * The task counts its deliveries on from those of the letter, and is given as often as a new one.
+ * Nobody waits for a reply to it.  out_count: how many letters were replayed; may be NULL.
  * Errors: BUS_EINVAL: there is no such letter, or the group has it already.  [any]  Wire: DEAD */
 BUS_API BUS_MUST_USE enum bus_err bus_admin_dead_replay(struct bus_admin *admin, const char *job,
                                                         const char *group, uint64_t number,
