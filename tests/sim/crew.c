@@ -272,10 +272,12 @@ const char *crew_given(struct crew *crew, const struct crew_lease *lease, int64_
     const struct crew_group *group = &crew->groups[lease->group];
     struct task *task = task_get(crew, lease->group, lease->topic, lease->seq);
     uint32_t incarnations = incarnations_of(crew, lease->group, task);
-    if (lease->delivery == 0 || lease->delivery > group->deliver_max * incarnations)
+    /* A letter of an earlier attempt has another name than the task that died: each time that
+     * letters were given again counts. */
+    uint32_t most = group->deliver_max * (1 + group->replays);
+    if (lease->delivery == 0 || lease->delivery > most)
         return complain(crew, lease->topic, lease->seq, by,
-                        "comes with delivery %" PRIu32 " of %" PRIu32, lease->delivery,
-                        group->deliver_max * incarnations);
+                        "comes with delivery %" PRIu32 " of %" PRIu32, lease->delivery, most);
     struct delivery *delivery = &task->deliveries[lease->delivery];
     const struct delivery *before = &task->deliveries[lease->delivery - 1];
     const char *wrong = NULL;

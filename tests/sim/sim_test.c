@@ -171,6 +171,7 @@ static const struct named_seed named_since[] = {
      "the checks did not know that a letter of an earlier attempt is named by where it is kept"},
     {33002, false,
      "a worker's word about a task that died was taken for one about the letter given again"},
+    {1474, false, "the checks did not know that a letter of an earlier attempt has another name"},
     {468522, false, "the checks took a durable name for the one that a new access table had ended"},
 };
 
