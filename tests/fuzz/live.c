@@ -496,13 +496,34 @@ static void work(struct member *member)
     }
 }
 
-/* The broker may have hung up on it, and who is to know. */
+/* As a good worker joins. */
+static void join_well(struct member *member)
+{
+    say(member,
+        &(struct msg){.type = MSG_SUBSCRIBE,
+                      .as.subscribe = {.number = member->speaker.number,
+                                       .sub = WORK_SUB,
+                                       .pattern = span_text("#"),
+                                       .group = span_text("crew"),
+                                       .keep_ms = 1000,
+                                       .window_bytes = 65536,
+                                       .credit = 4}},
+        false);
+}
+
+/* The broker may have hung up on it, and who is to know.  What it writes then is a task that some
+ * worker has, and ends: of chance alone nearly none would come about. */
 static void come_back(struct member *member)
 {
     greet(member);
-    join(member);
+    if (draw_below(2) == 0)
+        join(member);
+    else
+        join_well(member);
     write_value(member);
     (void)hear(member, LOOK_MS);
+    if (member->lease.delivery > 0)
+        treat(member);
 }
 
 /* ---- raw peers ------------------------------------------------------------------------------- */
