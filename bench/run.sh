@@ -59,6 +59,7 @@ fi
 
 # Whatever the servers leave goes, also when we are interrupted.
 TMPDIR=$(mktemp -d)
+chmod 711 "$TMPDIR" # started by root, PostgreSQL runs as another user
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
