@@ -119,7 +119,7 @@ static bool start_node(struct postgres *postgres, unsigned number)
     snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", node->sockets);
     snprintf(log, sizeof log, "log_directory=%s", node->sockets);
     snprintf(name, sizeof name, "cluster_name=node%u", number);
-    snprintf(primary, sizeof primary, "primary_conninfo=%s", postgres->conninfo);
+    snprintf(primary, sizeof primary, "primary_conninfo=%s", postgres->upstream);
     const char *const argv[] = {PROGRAMS "postgres",
                                 "-D",
                                 node->data,
@@ -182,12 +182,21 @@ static bool copy_node(struct postgres *postgres, unsigned number)
     return run_program(postgres, copy) && start_node(postgres, number);
 }
 
+void postgres_name(const struct postgres *postgres, const char *prefix,
+                   char out[POSTGRES_CONNINFO_BYTES])
+{
+    size_t bytes = (size_t)snprintf(out, POSTGRES_CONNINFO_BYTES, "host=");
+    for (unsigned i = 0; i < postgres->count; i++)
+        bytes += (size_t)snprintf(out + bytes, POSTGRES_CONNINFO_BYTES - bytes, "%s%s/%s%u",
+                                  i > 0 ? "," : "", postgres->folder.path, prefix, i);
+    snprintf(out + bytes, POSTGRES_CONNINFO_BYTES - bytes,
+             " user=postgres dbname=postgres target_session_attrs=read-write");
+}
+
 /* The folders of all nodes, and how each of them is reached. */
 static bool name_nodes(struct postgres *postgres)
 {
-    char hosts[POSTGRES_NODES_MAX * POSTGRES_PATH_BYTES] = "";
     char folder[FOLDER_PATH_BYTES_MAX];
-    size_t bytes = 0;
     memcpy(folder, postgres->folder.path, sizeof folder);
     for (unsigned i = 0; i < postgres->count; i++) {
         struct postgres_node *node = &postgres->nodes[i];
@@ -195,11 +204,9 @@ static bool name_nodes(struct postgres *postgres)
         snprintf(node->sockets, sizeof node->sockets, "%s/s%u", folder, i);
         if (mkdir(node->sockets, 0777) != 0 || chmod(node->sockets, 0777) != 0)
             return complain(postgres, "%s cannot be made", node->sockets);
-        bytes += (size_t)snprintf(hosts + bytes, sizeof hosts - bytes, "%s%s", i > 0 ? "," : "",
-                                  node->sockets);
     }
-    snprintf(postgres->conninfo, sizeof postgres->conninfo,
-             "host=%s user=postgres dbname=postgres target_session_attrs=read-write", hosts);
+    postgres_name(postgres, "s", postgres->conninfo);
+    memcpy(postgres->upstream, postgres->conninfo, sizeof postgres->upstream);
     return true;
 }
 

@@ -30,6 +30,7 @@ struct postgres {
     struct postgres_node nodes[POSTGRES_NODES_MAX];
     unsigned count;
     char conninfo[POSTGRES_CONNINFO_BYTES]; /* of whichever node takes writes */
+    char upstream[POSTGRES_CONNINFO_BYTES]; /* how a node that starts reaches it, to follow it */
     char why[POSTGRES_WHY_BYTES];
 };
 
@@ -40,6 +41,9 @@ bool postgres_is_installed(void);
 /* Starts node 0, and so many standbys.  With standbys a commit waits for one of them: node K has
  * the name nodeK, and synchronous_standby_names is 'ANY 1 (node0, node1, node2)'. */
 bool postgres_start(struct postgres *postgres, unsigned standbys);
+/* How whichever node takes writes is reached by sockets in FOLDER/PREFIX0 and so on. */
+void postgres_name(const struct postgres *postgres, const char *prefix,
+                   char out[POSTGRES_CONNINFO_BYTES]);
 /* Takes one that did not start, too. */
 void postgres_fini(struct postgres *postgres);
 

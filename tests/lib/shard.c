@@ -30,7 +30,10 @@ void shard_start(struct shard *shard, int place)
     char journal[POSTGRES_CONNINFO_BYTES + 16];
     snprintf(data, sizeof data, "ipc://%s/data%d", folder, place);
     snprintf(cache, sizeof cache, "%s/cache%d", folder, place);
-    snprintf(journal, sizeof journal, "postgres:%s", shard->postgres->conninfo);
+    const char *store = shard->stores[place];
+    const char *advertised = shard->advertised[place];
+    snprintf(journal, sizeof journal, "postgres:%s",
+             store != NULL ? store : shard->postgres->conninfo);
     const char *const argv[] = {"errbusd",
                                 "--control",
                                 shard->endpoints[place],
@@ -42,6 +45,8 @@ void shard_start(struct shard *shard, int place)
                                 journal,
                                 "--replicas",
                                 shard->replicas,
+                                advertised != NULL ? "--advertise" : NULL,
+                                advertised,
                                 NULL};
     process_fini(&shard->brokers[place]);
     cr_assert(process_start(&shard->brokers[place], argv, NULL));

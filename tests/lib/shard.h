@@ -11,7 +11,9 @@ enum { SHARD_PLACES = 2, SHARD_VALUES = 10 };
 
 struct shard {
     const struct postgres *postgres;
-    const char *replicas; /* of --replicas */
+    const char *replicas;                 /* of --replicas */
+    const char *stores[SHARD_PLACES];     /* how a broker there reaches it; NULL: by conninfo */
+    const char *advertised[SHARD_PLACES]; /* where its data is; NULL: where it listens */
     struct process brokers[SHARD_PLACES];
     char endpoints[SHARD_PLACES][POSTGRES_PATH_BYTES + 16];
     char everywhere[SHARD_PLACES * (POSTGRES_PATH_BYTES + 16)]; /* all of them, for clients */

@@ -6,9 +6,10 @@
 #   run.sh BUILD soak [SECONDS]      the same but for the broker, for an hour (3600), and judges
 #                                    whether its memory, descriptors and latencies stay flat
 #   run.sh BUILD long [SECONDS]      all that there is in its long form: every cut, every mutation,
-#                                    100,000 seeds, 110 kills of the torture, the system tests at
-#                                    length, conversations with a live broker, all fuzz targets for a
-#                                    minute each, an hour of all faults, an hour of soak (3600)
+#                                    100,000 seeds, 110 kills of the torture, 280 harms to brokers
+#                                    over PostgreSQL, the system tests at length, conversations with
+#                                    a live broker, all fuzz targets for a minute each, an hour of all
+#                                    faults, an hour of soak (3600)
 #   run.sh --targets [long]          what has to be built for it
 #
 # Leaves BUILD/prove.jsonl (soak.jsonl, long.jsonl) and a page of it, and ends with a table.  Exit
@@ -108,8 +109,9 @@ long)
     step "$seeds seeds" env ERRBUS_SIM_FROM=2001 ERRBUS_SIM_SEEDS="$seeds" \
         "$build/tests/sim_sim" --filter 'sim/keeps_the_promises*'
     step "the torture" env TEST_LONG=1 "$build/tests/system_torture"
+    step "PostgreSQL, harmed" env TEST_LONG=1 "$build/tests/system_postgres_harm"
     step "the system tests, at length" env TEST_LONG=1 ctest --test-dir "$build" -j 2 -L system \
-        -E 'torture|broker_memory' --output-on-failure
+        -E 'torture|broker_memory|postgres_harm' --output-on-failure
     # Longer than a test may take there.
     step "each allocation of the broker failing" env TEST_LONG=1 STATE_DIRECTORY=/dev/null \
         "$build/tests/system_broker_memory"

@@ -5,10 +5,10 @@
  *   test_torturer ENDPOINT write PARTY PROCESS DIARY SEED
  *   test_torturer ENDPOINT read  PARTY PROCESS DIARY WRITERS      (their parties: w0, w1 ...)
  *
- * TORTURE_WAIT_MS is the longest pause between two writes, in ms (4).  The party says "ready" when
- * it takes part.  A reader says "N PARTY" when it was told that PARTY ended.  The party ends when
- * it reads a line.  Exit codes: 0, all is done; 3, the bus said that its incarnation is over; 1, a
- * promise is broken, and standard error says which.
+ * TORTURE_WAIT_MS is the longest pause between two writes, in ms (4).  TORTURE_PATIENCE_MS bounds
+ * each call (30000).  The party says "ready" when it takes part.  A reader says "N PARTY" when it
+ * was told that PARTY ended.  The party ends when it reads a line.  Exit codes: 0, all is done; 3,
+ * the bus said that its incarnation is over; 1, a promise is broken, and standard error says which.
  *
  * The diary of a writer.  A line is written before its action; I counts up in the process:
  *   P TOPIC I      a value is published       r TOPIC I        a slot is reserved
@@ -33,11 +33,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_MS INT64_C(30000)
 #define VALUE_BYTES_MAX ((size_t)1200 * 1024)
 enum { TOPICS = 2, OPEN_MAX = 6, ROUND_MAX = 24, READ_MAX = 40, EXIT_WRONG = 1, EXIT_OVER = 3 };
 
 static struct bus *bus;
+static int64_t patience_ms = 30000;
 static const char *party;
 static const char *process;
 static int diary;
@@ -96,7 +96,7 @@ static bool is_told_to_end(int wait_ms)
 
 static void flush(void)
 {
-    enum bus_err err = bus_flush(bus, PATIENCE_MS);
+    enum bus_err err = bus_flush(bus, patience_ms);
     struct bus_error *refusal = NULL;
     if (err == BUS_ESETTLED && bus_refusal(bus, &refusal) == BUS_OK)
         give_up("something was refused", err, refusal);
@@ -303,7 +303,7 @@ static struct bus_sub *subscribe(unsigned writers)
         snprintf(pattern, sizeof pattern, "w%u/#", i);
         must_be_fine("subscribe", bus_sub_add(sub, pattern));
     }
-    must_be_fine("flush", bus_flush(bus, PATIENCE_MS));
+    must_be_fine("flush", bus_flush(bus, patience_ms));
     return sub;
 }
 
@@ -331,7 +331,7 @@ static void read_to_the_end(unsigned writers)
 static void open_bus(const char *endpoint)
 {
     struct bus_error *error = NULL;
-    enum bus_err err = rejoin(endpoint, party, PATIENCE_MS, &bus, &error);
+    enum bus_err err = rejoin(endpoint, party, patience_ms, &bus, &error);
     if (err != BUS_OK)
         give_up("open", err, error);
 }
@@ -346,12 +346,15 @@ int main(int argc, char **argv)
     dice = strtoull(argv[6], NULL, 10);
     remember_lasts(argv[5]);
     note("L %s\n", process);
+    const char *patience = getenv("TORTURE_PATIENCE_MS");
+    if (patience != NULL)
+        patience_ms = strtoll(patience, NULL, 10);
     open_bus(argv[1]);
     if (strcmp(argv[2], "write") == 0)
         write_until_told();
     else
         read_to_the_end((unsigned)dice);
-    enum bus_err err = bus_close(&bus, PATIENCE_MS);
+    enum bus_err err = bus_close(&bus, patience_ms);
     if (err != BUS_OK)
         give_up("close", err, NULL);
     return 0;
