@@ -19,6 +19,8 @@
 
 /* Numbers of files: those of one holder are above those of all before. */
 #define FILES_OF_EPOCH_BITS 24
+/* A holder that reads for long says that it is there, each time it has read so much. */
+enum { KEEP_BYTES = 16 * 1024 * 1024, KEEP_PIECES = 2048 };
 /* This name says that the directory is a cache, and may be emptied. */
 #define CACHE_MARK "cache"
 
@@ -60,6 +62,8 @@ struct postgres {
     uint64_t *dropped; /* files that are gone from the store, and have a table there */
     size_t dropped_count;
     size_t dropped_room;
+    uint64_t read_bytes; /* since it last said that it is there */
+    unsigned read_pieces;
 };
 
 static struct postgres *postgres_of(struct disk *disk)
@@ -367,6 +371,16 @@ static int empty_cache(struct postgres *postgres)
     return result < 0 ? result : found.result;
 }
 
+/* To be called for each piece that was read.  Otherwise another one takes the shard meanwhile. */
+static int keep_reading(struct postgres *postgres, uint64_t bytes)
+{
+    postgres->read_bytes += bytes;
+    if (postgres->read_bytes < KEEP_BYTES && ++postgres->read_pieces < KEEP_PIECES)
+        return 0;
+    postgres->read_bytes = postgres->read_pieces = 0;
+    return store_keep(&postgres->store);
+}
+
 struct filling {
     struct postgres *postgres;
     int fd;
@@ -376,7 +390,8 @@ static int fill_piece(void *arg, uint64_t at, struct span body)
 {
     const struct filling *filling = arg;
     struct iovec piece = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.bytes};
-    return disk_write_all(filling->postgres->folder, filling->fd, &piece, 1, at);
+    int result = disk_write_all(filling->postgres->folder, filling->fd, &piece, 1, at);
+    return result < 0 ? result : keep_reading(filling->postgres, body.bytes);
 }
 
 static int fill_file(void *arg, const struct store_file *file)
@@ -399,12 +414,31 @@ static int fill_file(void *arg, const struct store_file *file)
     return result;
 }
 
+static void forget_files(struct postgres *postgres)
+{
+    for (size_t i = 0; i < postgres->count; i++) {
+        forget_ranges(postgres->files[i]);
+        free(postgres->files[i]);
+    }
+    postgres->count = 0;
+}
+
+/* Who was replaced while it read may have read what the next one wrote, or a part of that.  So it
+ * looks at the row behind that.  -EWOULDBLOCK: it is to be taken again. */
 static int fill_cache(struct postgres *postgres)
 {
     int result = empty_cache(postgres);
+    forget_files(postgres); /* of an attempt before */
     postgres->next_number = (postgres->store.epoch << FILES_OF_EPOCH_BITS) + 1;
-    if (result == 0)
-        result = store_list(&postgres->store, fill_file, postgres);
+    if (result < 0)
+        return result;
+    result = store_list(&postgres->store, fill_file, postgres);
+    if (result == -EIO && !postgres->store.is_connected)
+        return -EWOULDBLOCK;
+    int kept = result == 0 || result == -EIO ? store_keep(&postgres->store) : result;
+    if (kept == -DISK_FENCED)
+        return -EWOULDBLOCK;
+    result = result == 0 ? kept : result;
     if (result == 0)
         store_sweep(&postgres->store);
     return result;
@@ -472,8 +506,12 @@ static void postgres_shut(struct disk *disk, int file)
 static int64_t postgres_read(struct disk *disk, int file, const struct iovec *pieces, int count,
                              uint64_t offset)
 {
-    struct disk *folder = postgres_of(disk)->folder;
-    return folder->ops->read(folder, file, pieces, count, offset);
+    struct postgres *postgres = postgres_of(disk);
+    struct disk *folder = postgres->folder;
+    int64_t got = folder->ops->read(folder, file, pieces, count, offset);
+    if (got > 0)
+        (void)keep_reading(postgres, (uint64_t)got); /* the next sync fails as it does */
+    return got;
 }
 
 static int64_t postgres_write(struct disk *disk, int file, const struct iovec *pieces, int count,
@@ -595,10 +633,7 @@ static void postgres_close(struct disk *disk)
         store_release(&postgres->store);
     store_fini(&postgres->store);
     disk_close(&postgres->folder);
-    for (size_t i = 0; i < postgres->count; i++) {
-        forget_ranges(postgres->files[i]);
-        free(postgres->files[i]);
-    }
+    forget_files(postgres);
     free(postgres->files);
     free(postgres->handles);
     free(postgres->dropped);

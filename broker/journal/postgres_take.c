@@ -248,6 +248,7 @@ int store_take(struct store *store)
     if (is_taken) {
         store->epoch = number_at(store, &answer, 0);
         store->seq = number_at(store, &answer, 1);
+        store->is_fenced = false; /* it was, if it was replaced while it read */
     }
     store->door->ops->clear(&answer);
     return is_taken ? 0 : -EWOULDBLOCK;

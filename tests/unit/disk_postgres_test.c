@@ -49,6 +49,8 @@ static struct {
     size_t piece_count;
     unsigned commits;
     size_t statements; /* of the last commit, without its fence */
+    unsigned replaced; /* so often another one takes the shard while pieces are read */
+    unsigned looks;
 } server;
 
 /* What a statement answers. */
@@ -233,11 +235,14 @@ static void server_run(struct door *door, const struct door_statement *statement
         server.epoch++;
         answer_row(rows);
     } else if (begins(last, "SELECT epoch")) {
+        server.looks++;
         answer_row(rows);
     } else if (begins(last, "SELECT file")) {
         list_files(rows);
     } else if (begins(last, "SELECT piece.seq")) {
         list_pieces(last, rows);
+        server.epoch += server.replaced > 0;
+        server.replaced -= server.replaced > 0;
     } else if (begins(last, "SELECT substring")) {
         list_left(rows);
     } else if (begins(last, "DROP TABLE")) {
@@ -519,6 +524,44 @@ Test(disk_postgres, is_fenced_when_another_took_the_shard)
 }
 
 /* Numbers of files are never used again, so a table that a holder left is nobody's. */
+/* What it read may be in part of the other one: it reads all of it again under an epoch of its own.
+ */
+Test(disk_postgres, takes_again_what_was_taken_while_it_read)
+{
+    struct disk_owner owner;
+    struct disk *first = must_take(0);
+    int file = must_make(first, SEGMENT);
+    write_at(first, file, 100, 0);
+    must_sync(first, file);
+    struct disk *next = must_open(1);
+    server.replaced = 1;
+    cr_expect_eq(next->ops->lock(next, false, &owner), -EWOULDBLOCK);
+    cr_assert_eq(next->ops->lock(next, false, &owner), 0, "%s", next->why);
+    cr_expect_eq(owner.lease, server.epoch);
+    file = next->ops->open(next, SEGMENT, DISK_WRITE);
+    write_at(next, file, 100, 100);
+    must_sync(next, file);
+    disk_close(&first);
+    disk_close(&next);
+}
+
+/* Each 16 MiB; the last look is that behind all. */
+Test(disk_postgres, says_that_it_is_there_while_it_reads_for_long)
+{
+    enum { PIECES = 48 * 1024 * 1024 / STORE_PIECE_BYTES };
+    static struct iovec piece;
+    struct disk *first = must_take(0);
+    int file = must_make(first, SEGMENT);
+    write_at(first, file, STORE_PIECE_BYTES, 0);
+    must_sync(first, file);
+    piece = (struct iovec){.iov_base = bytes, .iov_len = STORE_PIECE_BYTES};
+    server.looks = 0;
+    for (int i = 0; i < PIECES; i++)
+        cr_assert_eq(first->ops->read(first, file, &piece, 1, 0), STORE_PIECE_BYTES);
+    cr_expect_eq(server.looks, 3);
+    disk_close(&first);
+}
+
 Test(disk_postgres, sweeps_what_a_holder_left)
 {
     struct disk *disk = must_take(0);
