@@ -272,7 +272,8 @@ static int try_commit(struct store *store, const struct store_change *change)
     if (is_done && is_as_found(store, &answer, 1)) {
         result = 1;
     } else if (is_refused && is_final(answer.state)) {
-        result = refuse_for_good(store, &answer);
+        result = settle_doubt(store, store->seq + 1); /* the next holder may have dropped a table */
+        result = result < 0 ? result : refuse_for_good(store, &answer);
     } else {
         if (!is_done)
             snprintf(store->why, sizeof store->why, "%s", answer.why);

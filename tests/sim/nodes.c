@@ -234,7 +234,8 @@ static struct file_row *row_of(struct tables *tables, uint64_t number)
     return &tables->files[i];
 }
 
-static void insert_piece(struct tables *tables, const struct door_statement *statement)
+/* false: there is no table. */
+static bool insert_piece(struct tables *tables, const struct door_statement *statement)
 {
     struct span body = statement->params[2].bytes;
     must(tables->piece_count < PIECES_MAX && body.bytes <= NODES_BODY_BYTES);
@@ -243,8 +244,8 @@ static void insert_piece(struct tables *tables, const struct door_statement *sta
                             .seq = number_of(statement, 0),
                             .at = number_of(statement, 1),
                             .bytes = body.bytes};
-    must(row_of(tables, piece->file)->has_table);
     memcpy(piece->body, body.data, body.bytes);
+    return row_of(tables, piece->file)->has_table;
 }
 
 static void drop_table(struct tables *tables, uint64_t number)
@@ -376,9 +377,10 @@ static void list_pieces(struct rows *rows, const struct tables *tables,
     }
 }
 
-/* What changes the tables.  false: all is undone. */
-static bool change(struct tables *tables, const struct link *link,
-                   const struct door_statement *statement, struct rows *rows, bool *is_changed)
+/* What changes the tables.  The SQLSTATE of what it cannot carry out; NULL: none. */
+static const char *change(struct tables *tables, const struct link *link,
+                          const struct door_statement *statement, struct rows *rows,
+                          bool *is_changed)
 {
     static const char *const fenced[] = {"1", TERMS};
     bool is_ours = tables->epoch == number_of(statement, 1);
@@ -386,7 +388,7 @@ static bool change(struct tables *tables, const struct link *link,
     if (begins(statement, "CREATE TABLE errbus_piece_"))
         row_of(tables, table_of(statement))->has_table = true;
     else if (begins(statement, "INSERT INTO errbus_piece_"))
-        insert_piece(tables, statement);
+        return insert_piece(tables, statement) ? NULL : "42P01";
     else if (begins(statement, "INSERT INTO errbus_file"))
         name_file(tables, statement);
     else if (begins(statement, "DELETE FROM errbus_file"))
@@ -403,7 +405,7 @@ static bool change(struct tables *tables, const struct link *link,
         add_row(rows, fenced, 2);
     else
         *is_changed = false;
-    return !begins(statement, "WITH mine") || *is_changed;
+    return begins(statement, "WITH mine") && !*is_changed ? "22012" : NULL;
 }
 
 /* What asks.  The rows are those of the last statement with any. */
@@ -469,10 +471,11 @@ static size_t carry_out(struct link *link, const struct door_statement *statemen
     struct tables *tables = copy_tables(nodes, before);
     for (size_t i = 0; i < count && out->verdict == DOOR_DONE; i++) {
         bool is_changed = false;
-        if (!change(tables, link, &statements[i], out->rows, &is_changed)) {
+        const char *state = change(tables, link, &statements[i], out->rows, &is_changed);
+        if (state != NULL) {
             out->verdict = DOOR_REFUSED;
-            snprintf(out->state, sizeof out->state, "22012");
-            snprintf(out->why, sizeof out->why, "division by zero");
+            snprintf(out->state, sizeof out->state, "%s", state);
+            snprintf(out->why, sizeof out->why, "it cannot be carried out");
         }
         is_changed_at_all = is_changed_at_all || is_changed;
         if (!is_changed) /* bodies are borrowed */

@@ -218,6 +218,14 @@ Test(postgres_store, is_fenced_by_a_later_epoch)
     cr_expect_eq(store.seq, 7);
 }
 
+/* It drops the tables of files that it removed, so a commit to one cannot be carried out. */
+Test(postgres_store, is_fenced_where_the_next_holder_dropped_a_table)
+{
+    expect_run(DOOR_REFUSED, "42P01");
+    expect_row("4", "8");
+    cr_expect_eq(commit(), -DISK_FENCED);
+}
+
 /* An older epoch, fewer commits, or no row: a server that lacks what was confirmed. */
 Test(postgres_store, ends_when_the_store_forgot)
 {
@@ -246,7 +254,10 @@ Test(postgres_store, tells_refusals_apart)
     }
     for (size_t i = 0; i < sizeof final / sizeof final[0]; i++) {
         script.count = script.at = 0;
+        char seq[8];
+        snprintf(seq, sizeof seq, "%d", (int)store.seq);
         expect_run(DOOR_REFUSED, final[i]);
+        expect_row("3", seq);
         cr_expect_eq(commit(), -EIO, "%s", final[i]);
     }
 }
