@@ -4,7 +4,9 @@
 #include "tests/lib/expect.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +21,9 @@ enum {
     PATH_BYTES = FOLDER_PATH_BYTES_MAX + 64,
     ARGS_MAX = 32,
     POLL_US = 20000,
+    JOBS = 30,
+    JOBS_LONG = 300,
+    GAP_MS = 4000,
 };
 
 static struct folder folder;
@@ -362,4 +367,93 @@ Test(shards, bring_a_job_to_those_who_watch_for_it)
     expect_row("SELECT shard FROM errbus_job", "2");
     must_close(&alice);
     bus_tap_close(&tap);
+}
+
+/* ---- one of them alone ----------------------------------------------------------------------- */
+
+/* A thread that publishes to the jobs of a shard in turn, and waits for each acknowledgement. */
+struct shift {
+    struct bus *buses[JOBS_LONG / SHARDS];
+    int count;
+    pthread_t thread;
+    atomic_bool is_over;
+    atomic_llong acknowledged;
+    atomic_llong longest_ns; /* between two of them; the next one may take longer by now */
+    atomic_llong last_ns;
+    atomic_int failed; /* with this code */
+};
+
+static void *work(void *arg)
+{
+    struct shift *shift = arg;
+    atomic_store(&shift->last_ns, test_now_ns());
+    for (int i = 0; !atomic_load(&shift->is_over); i = (i + 1) % shift->count) {
+        enum bus_err err = bus_publish(shift->buses[i], "w", "x", 1);
+        if (err == BUS_OK)
+            err = bus_flush(shift->buses[i], SOON_MS);
+        if (err != BUS_OK) {
+            atomic_store(&shift->failed, (int)err);
+            break;
+        }
+        int64_t now_ns = test_now_ns();
+        int64_t gap_ns = now_ns - atomic_exchange(&shift->last_ns, now_ns);
+        if (gap_ns > atomic_load(&shift->longest_ns))
+            atomic_store(&shift->longest_ns, gap_ns);
+        atomic_fetch_add(&shift->acknowledged, 1);
+    }
+    return NULL;
+}
+
+static void start_shift(struct shift *shift, int place, int jobs)
+{
+    for (int job = place; job < jobs; job += SHARDS)
+        shift->buses[shift->count++] = join_at(place, job, "alice");
+    cr_assert_eq(pthread_create(&shift->thread, NULL, work, shift), 0);
+}
+
+static void end_shift(struct shift *shift)
+{
+    atomic_store(&shift->is_over, true);
+    pthread_join(shift->thread, NULL);
+    cr_expect_eq(atomic_load(&shift->failed), BUS_OK);
+    for (int i = 0; i < shift->count; i++)
+        must_close(&shift->buses[i]);
+}
+
+/* The longest gap of so long, in ms. */
+static double longest_gap_ms(struct shift *shift, int64_t ms)
+{
+    atomic_store(&shift->longest_ns, 0);
+    usleep((useconds_t)ms * 1000);
+    int64_t open_ns = test_now_ns() - atomic_load(&shift->last_ns);
+    int64_t longest_ns = atomic_load(&shift->longest_ns);
+    return (double)(open_ns > longest_ns ? open_ns : longest_ns) / 1e6;
+}
+
+/* A broker is killed, and nobody has its shard.  TEST_LONG=1: 300 jobs. */
+Test(shards, go_on_beside_one_that_nobody_has)
+{
+    static struct shift shifts[SHARDS];
+    int jobs = is_asked("TEST_LONG") ? JOBS_LONG : JOBS;
+    skip_without_server();
+    start_shards();
+    for (int place = 1; place < SHARDS; place++)
+        start_shift(&shifts[place], place, jobs);
+    for (int job = 0; job < jobs; job += SHARDS)
+        shifts[0].buses[shifts[0].count++] = join_at(0, job, "alice");
+    double before_ms = longest_gap_ms(&shifts[1], GAP_MS);
+    process_signal(&brokers[0], SIGKILL);
+    double one_ms = longest_gap_ms(&shifts[1], GAP_MS);
+    double two_ms = longest_gap_ms(&shifts[2], GAP_MS);
+    for (int place = 1; place < SHARDS; place++) {
+        cr_expect_gt(atomic_load(&shifts[place].acknowledged), 0);
+        end_shift(&shifts[place]);
+    }
+    for (int i = 0; i < shifts[0].count; i++)
+        (void)bus_close(&shifts[0].buses[i], 0); /* nobody is there to hear it */
+    fprintf(stderr,
+            "shards: %d jobs; longest gap before %.1f ms, beside the killed one %.1f and %.1f ms\n",
+            jobs, before_ms, one_ms, two_ms);
+    cr_expect_lt(one_ms, GAP_MS); /* as long as nobody has the shard; a store may stand still */
+    cr_expect_lt(two_ms, GAP_MS);
 }
