@@ -251,17 +251,20 @@ static int add_writes(struct postgres *postgres, struct store_change *change,
     return result;
 }
 
+/* Rows of names are changed last, as the fence is: whoever is stopped in the midst of a commit
+ * holds no lock that the next holder waits for. */
 static int add_changes(struct postgres *postgres, struct store_change *change, uint8_t *body)
 {
     int result = 0;
+    for (size_t i = 0; result == 0 && i < postgres->count; i++)
+        if (!postgres->files[i]->is_gone)
+            result = add_writes(postgres, change, postgres->files[i], &body);
     for (size_t i = 0; result == 0 && i < postgres->count; i++) {
         const struct cached *cached = postgres->files[i];
         if (cached->is_gone && cached->is_stored)
             store_change_remove(change, &postgres->store, cached->file.number);
         if (!cached->is_gone && cached->is_changed)
             store_change_name(change, &postgres->store, &cached->file);
-        if (!cached->is_gone)
-            result = add_writes(postgres, change, cached, &body);
     }
     return result;
 }

@@ -9,6 +9,7 @@
  * told by it that a value was accepted.  Each wait ends, or the test does.
  *
  *   TEST_LONG=1        100 kills of a broker, and 30 of each of the others
+ *   TORTURE_PART=N     an Nth of them
  *   TORTURE_SEED=N     another course of events; it is told if the test fails */
 #include "tests/lib/cable.h"
 #include "tests/lib/diaries.h"
@@ -588,6 +589,15 @@ static void fini(void)
     postgres_fini(&postgres);
 }
 
+static void count_harms(unsigned *counts)
+{
+    const char *wanted = getenv("TORTURE_PART");
+    unsigned part = wanted != NULL ? (unsigned)strtoul(wanted, NULL, 10) : 1;
+    bool is_long = is_asked("TEST_LONG");
+    for (int harm = 0; harm < HARMS; harm++)
+        counts[harm] = is_long ? (counts_long[harm] + part - 1) / part : counts_short[harm];
+}
+
 /* One of those that are left, each as likely as any other. */
 static bool choose(const unsigned *counts, enum harm *out_harm)
 {
@@ -632,7 +642,8 @@ Test(postgres_harm, loses_nothing_that_was_acknowledged, .init = init, .fini = f
     char complaint[DIARIES_COMPLAINT_BYTES];
     struct diaries_sums sums;
     enum harm harm;
-    const unsigned *counts = is_asked("TEST_LONG") ? counts_long : counts_short;
+    unsigned counts[HARMS];
+    count_harms(counts);
     if (postgres.count == 0)
         cr_skip_test(POSTGRES_MISSING);
     shard_start(&shard, 0);

@@ -51,6 +51,7 @@ static struct {
     size_t statements; /* of the last commit, without its fence */
     unsigned replaced; /* so often another one takes the shard while pieces are read */
     unsigned looks;
+    bool is_named_first; /* by a commit, before a piece */
 } server;
 
 /* What a statement answers. */
@@ -206,8 +207,11 @@ static enum door_verdict commit_all(const struct door_statement *statements, siz
     const struct door_statement *fence = &statements[count - 1];
     if (number_of(fence, 1) != server.epoch || number_of(fence, 2) != server.seq + 1)
         return DOOR_REFUSED;
-    for (size_t i = 0; i + 1 < count; i++)
+    for (size_t i = 0; i + 1 < count; i++) {
         change(&statements[i]);
+        server.is_named_first |= begins(&statements[i], "INSERT INTO errbus_piece_") && i > 0 &&
+                                 begins(&statements[i - 1], "INSERT INTO errbus_file");
+    }
     server.seq++;
     server.commits++;
     server.statements = count - 1;
@@ -409,6 +413,23 @@ Test(disk_postgres, commits_what_was_written_and_nothing_else)
 }
 
 /* One byte below the size of a piece, that size, one byte above it, and above two of them. */
+/* Who is stopped while it sends pieces must hold no row that the next holder changes. */
+Test(disk_postgres, changes_names_behind_all_pieces)
+{
+    struct disk *disk = must_take(0);
+    int first = must_make(disk, SEGMENT);
+    int second = must_make(disk, SECOND);
+    write_at(disk, first, 100, 0);
+    write_at(disk, second, 100, 0);
+    must_sync(disk, first);
+    write_at(disk, first, 100, 100);
+    write_at(disk, second, 100, 100);
+    must_sync(disk, first);
+    cr_expect_eq(server.piece_count, 4);
+    cr_expect_not(server.is_named_first);
+    disk_close(&disk);
+}
+
 Test(disk_postgres, cuts_a_long_range_into_pieces)
 {
     static const struct {
