@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELDS = 7 };
+enum { FIELDS = 8 };
 
 /* A server that greets as it must, and then gives this answer to each question. */
 struct server {
@@ -22,7 +22,7 @@ struct server {
 
 static struct server server;
 static struct directory *directory;
-static const char *const greeting[FIELDS] = {"150005", "false", "on", "on", "", "0", "0"};
+static const char *const greeting[FIELDS] = {"150005", "false", "on", "on", "", "0", "0", "on on "};
 
 static bool server_connect(struct door *door, const char *conninfo, char *why)
 {
