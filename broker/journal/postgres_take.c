@@ -222,10 +222,11 @@ int store_prepare(struct store *store)
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* The age of our own session tells how long this server has been the one to ask. */
+/* The age of our own session tells how long this server has been the one to ask.  The number of the
+ * commit is left out: who was stopped in the midst of it holds the lock of its pieces' keys. */
 static const char take_sql[] =
-    "UPDATE errbus_shard SET epoch = epoch + 1, holder = $2, session = pg_backend_pid(),"
-    " ends = clock_timestamp() + %d * interval '1 ms'"
+    "UPDATE errbus_shard SET epoch = epoch + 1, seq = seq + 1, holder = $2,"
+    " session = pg_backend_pid(), ends = clock_timestamp() + %d * interval '1 ms'"
     " WHERE shard = $1 AND (ends = '-infinity' OR holder = $2 OR"
     " (EXISTS (SELECT FROM pg_stat_activity WHERE pid = pg_backend_pid()"
     " AND backend_start < clock_timestamp() - %d * interval '1 ms')"

@@ -322,6 +322,7 @@ static bool take(struct tables *tables, const struct link *link,
     if (is_well(tables, link->nodes) && strcmp(tables->holder, holder) != 0)
         link->nodes->wrong = "a shard was taken from a holder that is well";
     tables->epoch += says(statement, "epoch = epoch + 1");
+    tables->seq += says(statement, "seq = seq + 1");
     snprintf(tables->holder, sizeof tables->holder, "%s", holder);
     renew(tables, link);
     return true;

@@ -100,3 +100,36 @@ Test(postgres, refuses_a_server_that_does_not_keep_the_promise)
     shard_start(&shard, 0);
     shard_must_end(&shard, 0, "set it to 'ANY 1 (NAME, NAME)'");
 }
+
+/* A session that wrote a piece, and goes no further with its commit: as that of a broker that is
+ * stopped.  The next holder writes over the last piece first. */
+static void hold_a_commit(struct process *session)
+{
+    static const char sql[] = "DO $$ DECLARE piece text; BEGIN"
+                              " SELECT 'errbus_piece_0_' || file INTO piece FROM errbus_file"
+                              " WHERE name LIKE '%.journal' ORDER BY name DESC LIMIT 1;"
+                              " EXECUTE format('INSERT INTO %I SELECT (SELECT seq + 1 FROM "
+                              "errbus_shard), max(at), ''x'' FROM %I',"
+                              " piece, piece);"
+                              " PERFORM pg_sleep(600); END $$";
+    const char *const argv[] = {"/usr/bin/psql", "-XqAt", "-d", postgres.conninfo, "-c", sql, NULL};
+    cr_assert(process_start(session, argv, NULL));
+    cr_assert(
+        postgres_await(&postgres, 0, "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"),
+        "%s: %s", postgres.why, process_complained(session));
+}
+
+Test(postgres, waits_for_no_commit_that_another_broker_began)
+{
+    struct process session = {0};
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    shard_kill(&shard, 0);
+    hold_a_commit(&session);
+    shard_must_serve(&shard, 1);
+    shard_publish(alice, SHARD_VALUES);
+    shard_must_have(&shard, 2 * SHARD_VALUES);
+    must_close(&alice);
+    process_fini(&session);
+}
