@@ -9,15 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 TestSuite(fedavg, .init = stage_open, .fini = stage_close, .timeout = 300);
 
 #define SILOS 3
 #define DATA TEST_SOURCE_DIR "/clients/fedavg/breast_cancer.csv"
 #define ROUNDS "6"
-#define GRACE_US 1500000 /* a party whose connection closed is lost by then */
-#define FIRST_US 300000  /* so long the first party of a run is alone */
+#define LOST_AFTER "5" /* a busy machine may keep a process from its heartbeat for a second */
 
 struct run {
     struct process aggregator;
@@ -32,7 +30,8 @@ static void start_silo(struct run *run, size_t index, const char *how)
                           shards[index], "--data", DATA, NULL,          NULL,
                           NULL,          NULL,     NULL, NULL,          NULL};
     if (index == 1 && how != NULL) {
-        const char *const more[] = {"--fail-at", "2", "--fail-how", how, "--lost-after", "1"};
+        const char *const more[] = {"--fail-at",    "2",       "--fail-how", how,
+                                    "--lost-after", LOST_AFTER};
         memcpy(silo + 8, more, sizeof more);
     }
     cr_assert(process_start(&run->silos[index], silo, NULL));
@@ -233,10 +232,11 @@ static void lose_a_silo(void)
 }
 
 /* All are in the middle of a run, and are killed as by a power cut.  Then the broker waits whether
- * they connect again. */
+ * they connect again: who comes before it has given all of them up goes on with that run. */
 static void lose_all(void)
 {
     struct run run;
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     start_silo(&run, 0, NULL);
     start_silo(&run, 1, "stop");
     start_silo(&run, 2, NULL);
@@ -245,22 +245,28 @@ static void lose_all(void)
     struct process *const all[] = {&run.aggregator, &run.silos[0], &run.silos[1], &run.silos[2]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         process_signal(all[i], SIGKILL);
-        expect_exit(all[i], 128 + SIGKILL);
     }
-    usleep(GRACE_US);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        expect_exit(all[i], 128 + SIGKILL);
+        (void)expect_event(tap, "party.lost", NULL);
+    }
+    bus_tap_close(&tap);
     fini_run(&run);
 }
 
-/* The first one is alone for a while.  SILOS: the aggregator; above: all come at once. */
+/* The first one is alone until it is in the next run.  SILOS: the aggregator; above: all come at
+ * once. */
 static void learn_after(size_t first, char *said, size_t said_bytes)
 {
     struct run run;
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
     if (first == SILOS)
         start_aggregator(&run, "3");
     else if (first < SILOS)
         start_silo(&run, first, NULL);
     if (first <= SILOS)
-        usleep(FIRST_US);
+        (void)expect_event(tap, "job.run", NULL);
+    bus_tap_close(&tap);
     for (size_t i = 0; i < SILOS; i++) {
         if (i != first)
             start_silo(&run, i, NULL);
