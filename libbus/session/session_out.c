@@ -43,7 +43,7 @@ static void hello_message(struct session *session, struct msg *out)
         .data_number = session->token != 0 ? session->outbox.accepted : 0,
         .control_number = session->token != 0 ? session->controls.accepted : 0,
         .dial = session->dials,
-        .client = session->token != 0 ? 0 : options->client,
+        .client = options->client,
         .guard = session->token == 0 ? options->guard : 0,
         .run = options->run,
         .run_rule = options->run_rule,

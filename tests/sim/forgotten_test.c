@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { SEEDS_DEFAULT = 200, WRITERS = 3, READERS = 2, VALUES_MOST = 4, RESUME_MS = 1000 };
+enum { BREAKS = 40, BREAK_MS = 20 };
 
 static const char *const writers[WRITERS] = {"alice", "bob", "carol"};
 static const char *const topics[WRITERS] = {"alice/w", "bob/w", "carol/w"};
@@ -99,6 +100,15 @@ static void check_writer(uint64_t seed, uint32_t writer, bool is_concerned)
     }
 }
 
+/* While the next broker begins, connections break, and answers are lost with them. */
+static void shake(void)
+{
+    for (int i = 0; i < BREAKS; i++) {
+        scene_run(&scene, (int64_t)dice_below(&dice, BREAK_MS));
+        scene_break(&scene, writers[dice_below(&dice, WRITERS)]);
+    }
+}
+
 static uint32_t check_seed(uint64_t seed)
 {
     uint64_t more[WRITERS];
@@ -109,6 +119,8 @@ static uint32_t check_seed(uint64_t seed)
         more[writer] = write_some(writer, dice_below(&dice, VALUES_MOST));
     scene_run(&scene, 50);
     world_restore_broker(scene.stage.world, dice_between(&dice, 0, 200 * WORLD_MS));
+    if (seed % 2 == 0)
+        shake();
     scene_run(&scene, 2 * RESUME_MS);
     for (uint32_t writer = 0; writer < WRITERS; writer++) {
         check_writer(seed, writer, more[writer] > 0);

@@ -26,6 +26,15 @@ static void resume_told(conn_id conn, uint64_t data_number, uint64_t control_num
     message(conn, msg);
 }
 
+static void greet_guard(uint64_t token, uint64_t control_number)
+{
+    struct msg msg = hello(1, token);
+    msg.as.hello.role = 2;
+    msg.as.hello.control_number = control_number;
+    message(1, msg);
+    message(1, (struct msg){.type = MSG_READY});
+}
+
 static void position(conn_id conn, uint32_t sub, uint32_t topic, uint64_t next_seq)
 {
     message(conn, (struct msg){.type = MSG_POSITION,
@@ -60,6 +69,59 @@ Test(core_witness, of_values_blames_the_broker_and_not_their_writer)
     forget();
     leave(2, 0);
     cr_expect_not_null(strstr(said, "5 < verdict.final /0 #0 x0 (broker_lost of )\n"), "%s", said);
+}
+
+/* As who was told of so much, and is known by its client id. */
+static void come_back(conn_id conn, uint64_t client, uint64_t token, uint64_t data_number)
+{
+    struct msg msg = hello(conn, token);
+    msg.as.hello.client = client;
+    msg.as.hello.data_number = data_number;
+    message(conn, msg);
+}
+
+/* The answer was lost with its connection: its client hears it again, and nobody else does. */
+Test(core_witness, of_values_is_told_until_its_client_hears_it)
+{
+    enum { ALICE = 77, ANOTHER = 78 };
+    static const char forgotten[] = "1 < refused 7 errbus.forgotten\n1 dropped\n";
+    static const char fenced[] = "1 < refused 11 errbus.fenced\n1 dropped\n";
+    come_back(1, ALICE, 0, 0);
+    uint64_t token = tokens[1];
+    restore(journal_count);
+    forget();
+    come_back(1, ALICE, token, 5);
+    cr_expect_not_null(strstr(said, forgotten), "%s", said);
+    forget();
+    come_back(1, ALICE, token, 5);
+    EXPECT(forgotten);
+    come_back(1, ANOTHER, token, 5);
+    EXPECT(fenced);
+    restore(journal_count);
+    forget();
+    come_back(1, ALICE, token, 5);
+    EXPECT(forgotten);
+    come_back(1, ANOTHER, 0, 0); /* the next incarnation is not of that client */
+    closed(1);
+    forget();
+    come_back(1, ALICE, token, 5);
+    EXPECT(fenced);
+}
+
+/* What one of the two processes of a party was told of is missing for both. */
+Test(core_witness, of_a_program_is_told_to_its_guard)
+{
+    enum { PROGRAM = 21 };
+    greet_guard(0, 0);
+    struct msg msg = hello(PROGRAM, 0);
+    msg.as.hello.guard = tokens[1];
+    message(PROGRAM, msg);
+    restore(journal_count);
+    greet_guard(tokens[1], 0);
+    forget();
+    resume_told(PROGRAM, 5, 0);
+    cr_expect_not_null(strstr(said, "21 < refused 7 errbus.forgotten\n"), "%s", said);
+    cr_expect_not_null(strstr(said, "1 < over 7"), "%s", said);
 }
 
 /* She has nothing more to say, and still notices. */
@@ -136,15 +198,6 @@ Test(core_witness, of_many_parties_gives_one_root)
     pass_ms(1);
     resume_told(2, 1, 0);
     cr_expect_not_null(strstr(said, "verdict.final /0 #0 x1 (broker_lost of )\n"), "%s", said);
-}
-
-static void greet_guard(uint64_t token, uint64_t control_number)
-{
-    struct msg msg = hello(1, token);
-    msg.as.hello.role = 2;
-    msg.as.hello.control_number = control_number;
-    message(1, msg);
-    message(1, (struct msg){.type = MSG_READY});
 }
 
 static void complete_by_guard(void)

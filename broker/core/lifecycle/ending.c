@@ -134,7 +134,7 @@ void session_end_party(struct core *core, struct session *session, enum party_ev
     party_end(core, party, event, failure);
     session_dismiss(core, session, code, failure);
     if (other != NULL) /* by the word of the one it is over for the other, too */
-        session_dismiss(core, other, CODE_EFENCED, failure);
+        session_dismiss(core, other, code == CODE_ELOST ? code : CODE_EFENCED, failure);
 }
 
 void party_terminate(struct core *core, struct party *party, struct failure *failure)

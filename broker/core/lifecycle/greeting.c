@@ -403,7 +403,10 @@ static void resume(struct core *core, conn_id conn, const struct msg_hello *hell
         session->is_guard != (hello->role == HELLO_GUARD) ||
         !span_equal(session->party->name, hello->party) ||
         !span_equal(session->job->name, hello->job)) {
-        if (!refuse_older(core, conn, hello))
+        const char *forgotten = session == NULL ? witness_recall(core, hello) : NULL;
+        if (forgotten != NULL)
+            refuse(core, conn, CODE_ELOST, ERROR_TYPE_FORGOTTEN, forgotten);
+        else if (!refuse_older(core, conn, hello))
             refuse(core, conn, CODE_EFENCED, ERROR_TYPE_FENCED,
                    "this incarnation is over: it was lost, failed or left");
         return;

@@ -11,6 +11,9 @@
  * the broker as its root: the error names no party, and its kind is broker_lost.  The first such
  * error of a judgement is the cause of the later ones, so that many parties have one root.
  *
+ * The answer may be lost with its connection, or come after its client has given that up: it waits
+ * for the journal.  So a client that comes again is told the same once more.
+ *
  * A client is believed here.  One that lies ends its own incarnation, as it also could by
  * FAIL_PARTY, and the event names it as the witness. */
 #include "broker/core/lifecycle/witness.h"
@@ -18,7 +21,9 @@
 #include "broker/core/lifecycle/ending.h"
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
+#include "broker/core/streams/names.h"
 #include "broker/core/tables/party.h"
 
 /* What the broker said, and what it has. */
@@ -49,12 +54,17 @@ static const char *describe_forgotten(struct core *core, const struct party *par
     return text->data;
 }
 
+static bool is_of_forgotten(const struct failure *failure)
+{
+    return failure->kind == ERROR_BROKER_LOST &&
+           span_equal(failure_type(failure), span_text(ERROR_TYPE_FORGOTTEN));
+}
+
 /* The first error of this kind that the judgement has; NULL: there is none yet. */
 static struct failure *first_forgotten(const struct judgement *judgement)
 {
     for (uint32_t i = judgement->survived_count; i < judgement->count; i++)
-        if (judgement->errors[i].failure->kind == ERROR_BROKER_LOST &&
-            span_equal(failure_type(judgement->errors[i].failure), span_text(ERROR_TYPE_FORGOTTEN)))
+        if (is_of_forgotten(judgement->errors[i].failure))
             return judgement->errors[i].failure;
     return NULL;
 }
@@ -101,14 +111,29 @@ const char *witness_hello(struct core *core, struct session *session, const stru
     return NULL;
 }
 
+const char *witness_recall(struct core *core, const struct msg_hello *hello)
+{
+    const struct job *job = job_known(core, hello->job);
+    uint32_t id;
+    uint32_t count = 0;
+    if (hello->client == 0 || job == NULL || !name_map_get(&job->parties, hello->party, &id))
+        return NULL;
+    const struct party *party = pool_find(&core->parties, id);
+    bool is_its = hello->client == party->client || hello->client == party->program_client;
+    if (!is_its || !rights_is_same(core, party->principal) || party->ended_by == NULL ||
+        !is_of_forgotten(party->ended_by) ||
+        error_decode(failure_span(party->ended_by), core->scratch, LIMIT_ERROR_RECORDS, &count) !=
+            WIRE_OK)
+        return NULL;
+    return text_say(&core->why_held, "", core->scratch[0].message);
+}
+
 /* Whether the topic's writer may still send what is missing here.  What a reader was sent may not
  * be acknowledged yet, and then its writer has it.  A writer of whom the broker forgot something is
  * over, and its readers are told by that end. */
 static bool may_be_filled(const struct party *writer)
 {
-    return party_is_live(writer) ||
-           (writer->ended_by != NULL &&
-            span_equal(failure_type(writer->ended_by), span_text(ERROR_TYPE_FORGOTTEN)));
+    return party_is_live(writer) || (writer->ended_by != NULL && is_of_forgotten(writer->ended_by));
 }
 
 bool witness_position(struct core *core, struct session *session, struct topic *topic,

@@ -10,8 +10,11 @@
  * The text stands until the step ends. */
 const char *witness_hello(struct core *core, struct session *session,
                           const struct msg_hello *hello);
-/* The same for a reader that was sent slots of this topic below next_seq, if nobody can send them
- * again.  true: its incarnation is over. */
+/* HELLO has the token of a session that is over.  If its client's incarnation ended so, the result
+ * is that sentence again; else NULL. */
+const char *witness_recall(struct core *core, const struct msg_hello *hello);
+/* The same as witness_hello() for a reader that was sent slots of this topic below next_seq, if
+ * nobody can send them again.  true: its incarnation is over. */
 bool witness_position(struct core *core, struct session *session, struct topic *topic,
                       uint64_t next_seq);
 
