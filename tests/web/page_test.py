@@ -246,6 +246,27 @@ def test_shows_an_error_whole_with_its_attachments(stage, browser):
     until(lambda: not browser.execute_script("return document.getElementById('error').open"))
 
 
+def test_keeps_the_focus_in_a_graph_that_is_drawn_again(stage, browser):
+    go(browser, stage, "failing")
+    until(lambda: browser.execute_script("return document.querySelector('#graph a.root') !== null"))
+    kept = browser.execute_async_script("""
+        const done = arguments[0];
+        import("/graph.js").then(({ drawCauses }) => {
+            const svg = document.getElementById("graph");
+            const row = (number, role) => ({ row: number, role, id: `id ${number}`, next: 0, steps: number,
+                party: "alice", incarnation: 1, kind: "application", type: "x", message: "" });
+            const rows = [row(0, "root"), row(1, "victim"), row(2, "victim")];
+            drawCauses(svg, rows, () => "#");
+            const first = svg.querySelector("a[data-id='id 1']");
+            first.focus();
+            drawCauses(svg, rows, () => "#");
+            const second = document.activeElement;
+            drawCauses(svg, rows.slice(0, 1), () => "#");
+            done([second !== first, second.dataset.id, document.activeElement === document.body]);
+        });""")
+    assert kept == [True, "id 1", True]
+
+
 def test_keeps_hostile_text_text(stage, browser):
     job = f"job {HOSTILE}"
     bus = stage.open(HOSTILE, job, disclosure="full")

@@ -78,8 +78,10 @@ export function drawCauses(svg, rows, linkOf) {
   const graph = chosen.length > 0 ? lay(chosen) : null;
   const shown = new Set(chosen.map((row) => row.row));
   const edges = chosen.filter((row) => row.role === "victim" && shown.has(row.next));
+  const focused = svg.contains(document.activeElement) ? document.activeElement.dataset.id : null;
   svg.replaceChildren(...edges.flatMap((row) => drawEdge(graph, row)),
     ...chosen.map((row) => drawNode(graph, row, linkOf)));
+  [...svg.querySelectorAll("a")].find((link) => link.dataset.id === focused)?.focus();
   const size = graph !== null ? graph.graph() : { width: 0, height: 0 };
   svg.setAttribute("width", size.width || 0);
   svg.setAttribute("height", size.height || 0);
