@@ -236,9 +236,9 @@ static void expect_unharmed(struct bus *bus, int64_t frozen_ms, int64_t since_ms
 Test(outage, of_a_broker_that_is_frozen_and_goes_on_costs_nobody_anything)
 {
     enum { BEFORE = 50, DURING = 50 };
-    int64_t frozen_ms = is_asked("TEST_LONG") ? 60000 : 3000;
-    struct bus *alice = open_patient("alice", 500, 200);
-    struct bus *bob = open_patient("bob", 500, 200);
+    int64_t frozen_ms = is_asked("TEST_LONG") ? 60000 : 6000;
+    struct bus *alice = open_patient("alice", 1500, 600);
+    struct bus *bob = open_patient("bob", 1500, 600);
     struct bus_sub *sub = must_subscribe(bob, "alice/w");
     struct bus_slot *promised = must_reserve(alice, "promised");
     for (int i = 0; i < BEFORE + DURING; i++) {
@@ -261,7 +261,7 @@ Test(outage, of_a_broker_that_is_frozen_and_goes_on_costs_nobody_anything)
     }
     must_commit(&promised, "kept");
     expect_awaited(bob, "alice/promised", 0, "kept");
-    struct bus *last = open_patient("last", 500, 200);
+    struct bus *last = open_patient("last", 1500, 600);
     must_close(&last);
     struct bus_tap *tap = must_tap(NULL, 1);
     cr_expect_eq(count_events_until(tap, "party.lost", "party.left"), 0, "%s", tell_story());

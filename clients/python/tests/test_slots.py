@@ -103,8 +103,8 @@ def test_a_killed_party_is_raised_where_its_value_was_due(broker):
     start = time.monotonic()
     child.kill()
     with pytest.raises(errbus.PartyLost) as caught:
-        bob.get("alice/grads", 0, 10)
-    assert time.monotonic() - start < 5
+        bob.get("alice/grads", 0, 20)
+    assert time.monotonic() - start < 10  # a second of grace, ten times
     assert caught.value.party == "alice" and caught.value.root is caught.value
     child.communicate()
 
