@@ -176,6 +176,7 @@ wait "$aggregator" 2>/dev/null || die "the aggregator ended with $?"
 for ((k = 1; k <= silos; k++)); do
     wait "${silo_pids[k - 1]}" 2>/dev/null || die "silo-$k ended with $?"
 done
+rounds_until "$rounds"
 [ "$(rounds_shown)" -eq "$rounds" ] || die "the aggregator printed $(rounds_shown) rounds"
 ! grep -E '^round [0-9]+ lacks ' "$work/aggregator" || die "a round lacks a silo"
 

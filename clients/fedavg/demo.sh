@@ -24,7 +24,7 @@ unset ERRBUS_JOB ERRBUS_PARTY
 
 start errbusd "$build/broker/errbusd" --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' \
     --journal "$work/journal"
-wait_for "the broker" 10 1 '^errbusd ready control=[^ ]* data=' errbusd
+wait_for "the broker" 30 1 '^errbusd ready control=[^ ]* data=' errbusd
 ERRBUS_SERVER=${lines#*control=}
 ERRBUS_SERVER=${ERRBUS_SERVER%% *}
 export ERRBUS_SERVER
@@ -51,9 +51,9 @@ for ((k = 1; k <= silos; k++)); do
     expected=$((k == killed ? 137 : 0))
     [ "$status" -eq "$expected" ] || die "silo-$k ended with $status instead of $expected"
 done
-wait_for "the tap's word of the loss" 5 1 ' party\.lost ' tap
-wait_for "the tap's word of the end" 5 "$silos" ' party\.completed ' tap
-wait_for "whom round $killed_at lacked" 5 1 "^round $killed_at lacks silo-$killed: party_lost" \
+wait_for "the tap's word of the loss" 30 1 ' party\.lost ' tap
+wait_for "the tap's word of the end" 30 "$silos" ' party\.completed ' tap
+wait_for "whom round $killed_at lacked" 30 1 "^round $killed_at lacks silo-$killed: party_lost" \
     aggregator
 
 end_all

@@ -14,12 +14,14 @@ die() {
     exit 1
 }
 
-# end_process PID PIPE: asks it to end, and ends it if it has not done so in five seconds.
+# end_process PID PIPE: asks it to end, if it still runs, and ends it if it has not done so in five
+# seconds. All that it said is shown then.
 end_process() {
     local status=0
-    kill -TERM "$1" 2>/dev/null || return 0
+    kill -TERM "$1" 2>/dev/null || true
     read -r -t 5 -u "$2" || status=$?
-    ((status <= 128)) || kill -KILL "$1" # 1: it has ended; above 128: the time is over
+    # 1: it has ended, and its lines are shown; above 128: the time is over
+    ((status <= 128)) || kill -KILL "$1" 2>/dev/null || true
     wait "$1" 2>/dev/null || true
 }
 
