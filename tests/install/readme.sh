@@ -62,7 +62,7 @@ grep -v '^\$ ' "$work/shown" | plain >"$work/expected"
 [ "$(grep -c '^errbus' "$work/script")" -ge 10 ] || die "README.md shows too little"
 # play SCRIPT: what it prints is what README.md shows.
 play() {
-    timeout 90 bash "$1" >"$work/output" 2>&1 </dev/null || [ $? -ne 124 ] || die "a command does not end"
+    timeout 300 bash "$1" >"$work/output" 2>&1 </dev/null || [ $? -ne 124 ] || die "a command does not end"
     # On a busy machine a broker may take longer to start than a reader waits in silence.
     grep -v ': waiting for a broker at ' "$work/output" | plain >"$work/came"
     diff "$work/expected" "$work/came" >"$work/difference" ||
@@ -83,7 +83,7 @@ grep -q '^forgotten: [1-9]' forgotten || die "nothing was forgotten"
 sed -n '/^trap/p; /^export/p; /^errbusd .*broker=/p' "$work/script" >"$work/on"
 sed -n '/^errbusd /d; /^trap/d; /^export/d; p; /^errbus sub .*--from 1 /q' "$work/script" >>"$work/on"
 [ "$(grep -c '^errbus \|^timeout ' "$work/on")" -eq 4 ] || die "the first session is another one"
-timeout 90 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "a third session fails"
+timeout 300 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "a third session fails"
 # meets PATTERN: a line of the output.
 meets() {
     grep -q -e "$1" "$work/output" || die "the session does not say: $1"
@@ -100,7 +100,7 @@ number=$(sed -n 's/^reserved alice.grads //p' "$work/output")
     sed -n '/^trap/p; /^export/p; /^errbusd .*broker=/p' "$work/script"
     echo "errbus sub -C 1 --from $number alice/grads"
 } >"$work/on"
-timeout 90 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "the new promise is not there"
+timeout 300 bash "$work/on" >"$work/output" 2>&1 </dev/null || [ $? -eq 3 ] || die "the new promise is not there"
 meets "^errbus sub: alice/grads $number failed"'$'
 ! grep -q 'which ended; alice began again' "$work/output" || die "the newest Alice is taken for an earlier one"
 echo "the commands of README.md print what it shows"

@@ -771,7 +771,7 @@ Test(core, refuses_a_subscription_without_a_number)
 
 /* Sending an end makes its subscription ready again while its turn is not over yet: queued twice,
  * it would never leave. */
-Test(core, queues_a_subscription_once_after_an_end, .timeout = 10)
+Test(core, queues_a_subscription_once_after_an_end, .timeout = 100)
 {
     join(1);
     join(2);

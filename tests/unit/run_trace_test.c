@@ -647,7 +647,7 @@ Test(run_trace, takes_any_bytes)
 }
 
 /* A caller waits for it: each line is looked at a few times, however the text is made. */
-Test(run_trace, is_done_with_hostile_texts, .timeout = 20)
+Test(run_trace, is_done_with_hostile_texts, .timeout = 200)
 {
     enum { BYTES = 1 << 20 };
     static const char *const units[] = {"\n",
