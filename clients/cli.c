@@ -519,6 +519,7 @@ int cli_open(struct cli *cli, const struct bus_options *options)
     if (err != BUS_OK) {
         return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
     }
+    cli->is_broker_known = true;
     cli_watch(cli->bus, NULL);
     return CLI_OK;
 }
@@ -709,6 +710,13 @@ static bool is_said_by_call(enum bus_err err)
            err == BUS_ESETTLED || err == BUS_EENDED;
 }
 
+/* Whoever waited for a lost broker, and met nothing but silence. */
+static bool is_silence(enum bus_err err, const struct bus_error *why)
+{
+    return err == BUS_ELOST && why != NULL &&
+           strcmp(bus_error_type(why), "errbus.no_greeting") == 0;
+}
+
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error)
 {
     int result = cli_exit_of(err);
@@ -721,6 +729,8 @@ int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error
         if (why == NULL && is_said_by_call(err))
             why = bus_last_error();
     }
+    if (is_silence(err, why) && !cli->is_broker_known)
+        result = CLI_DENIED;
     if (err == BUS_ECLOSED && cli_is_stopped()) {
         result = CLI_OK;
     } else if (err == BUS_ETIMEDOUT && cli->wait_ms >= 0) {

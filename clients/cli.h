@@ -77,6 +77,7 @@ struct cli {
     bool prints_lines;      /* takes --count and --json too */
     const char *count_help; /* what --count does, for -h; NULL: nothing */
     bool is_observer;       /* joins no job: --party has no effect */
+    bool is_broker_known;   /* a broker was met, or is meant to be there: silence is its own */
     const char *server;     /* NULL: the environment's, then the library's default */
     const char *job;        /* the same */
     const char *party;      /* the same */
@@ -198,7 +199,8 @@ bool cli_is_pattern(const struct cli *cli, const char *pattern);
 int cli_exit_of(enum bus_err err);
 
 /* Says what happened, takes *error (or NULL) over, and returns the exit code.  After a signal it
- * does not mention BUS_ECLOSED: the signal asked for that. */
+ * does not mention BUS_ECLOSED: the signal asked for that.  Where nothing but silence was met, and
+ * no broker is known, it is CLI_DENIED: nothing has shown that a broker is there. */
 int cli_report(const struct cli *cli, enum bus_err err, struct bus_error **error);
 
 /* Prints text of other programs.  Control characters could control the terminal: they are written

@@ -136,6 +136,7 @@ int ping_main(int argc, char **argv)
                 .prints_lines = true,
                 .count_help = "ping N times, a second apart (1)",
                 .is_observer = true,
+                .is_broker_known = true, /* it is asked whether it is well */
                 .exits = ",\n             1 with --ready: the journal takes no values",
                 .operands = "",
                 .summary = "Asks a broker for a sign of life over each of its channels, and says "

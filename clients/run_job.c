@@ -64,6 +64,7 @@ static int look_at_job(struct run *run, struct bus_job **out_job)
     bool is_asked = run->min >= 0 || run->max >= 0 || run->max_restarts >= 0 ||
                     run->join_window_ms >= 0 || run->join_timeout_ms >= 0;
     int result = cli_admin_open(&run->cli, &admin);
+    run->cli.is_broker_known = result == CLI_OK;
     if (result == CLI_OK && is_asked) {
         result = create(run, admin);
     }

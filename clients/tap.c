@@ -194,6 +194,7 @@ static int run(struct tap *tap, uint64_t from_id)
     if (err != BUS_OK) {
         return cli_report(&tap->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
     }
+    tap->cli.is_broker_known = true;
     cli_watch(NULL, tap->tap);
     int result = follow(tap);
     cli_watch(NULL, NULL);

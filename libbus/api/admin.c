@@ -119,6 +119,8 @@ enum bus_err bus_admin_open(const char *endpoint, const struct bus_admin_options
                               reterr);
     admin->options.on_doubt = NULL; /* later calls tell nobody */
     if (err == BUS_OK)
+        endpoints_met(&admin->endpoints);
+    if (err == BUS_OK)
         *out_admin = admin;
     else
         bus_admin_close(&admin);

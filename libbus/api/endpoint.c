@@ -248,6 +248,7 @@ bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
     endpoints->data[to][0] = '\0';
     endpoints->notes[to] = ENDPOINT_UNTRIED;
     endpoints->told[to] = ENDPOINT_UNTRIED;
+    endpoints->is_known[to] = false;
     endpoints->failures[to] = 0;
     if (endpoints->data_at == to)
         endpoints->data_note = ENDPOINT_UNTRIED;
@@ -258,6 +259,7 @@ bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
 void endpoints_spoke(struct endpoints *endpoints)
 {
     endpoints->notes[endpoints->at] = ENDPOINT_SPOKE;
+    endpoints->is_known[endpoints->at] = true;
     endpoints->failures[endpoints->at] = 0;
 }
 
@@ -267,6 +269,19 @@ bool endpoints_mute(struct endpoints *endpoints)
     endpoints->notes[endpoints->at] = ENDPOINT_MUTE;
     endpoints->failures[endpoints->at] = 0;
     return is_news;
+}
+
+void endpoints_greeted(struct endpoints *endpoints)
+{
+    endpoints->is_known[endpoints->at] = true;
+    if (endpoints->notes[endpoints->at] == ENDPOINT_MUTE)
+        endpoints->notes[endpoints->at] = ENDPOINT_SILENT;
+}
+
+void endpoints_met(struct endpoints *endpoints)
+{
+    for (unsigned i = 0; i < ENDPOINTS_ROOM; i++)
+        endpoints->is_known[i] = true;
 }
 
 static enum endpoint_note note_of(enum link_fault fault)
@@ -290,7 +305,11 @@ static enum endpoint_note note_of(enum link_fault fault)
  * channel. */
 void endpoints_closed(struct endpoints *endpoints, enum link_fault fault)
 {
-    endpoints->notes[endpoints->at] = note_of(fault);
+    bool was_mute = endpoints->notes[endpoints->at] == ENDPOINT_MUTE;
+    if (!was_mute || fault != LINK_FAULT_CLOSED) { /* else nothing was heard, as before */
+        endpoints->notes[endpoints->at] = note_of(fault);
+        endpoints->is_known[endpoints->at] = true;
+    }
     if (fault == LINK_FAULT_CLOSED)
         endpoints->failures[endpoints->at] = 0;
     else
@@ -350,6 +369,14 @@ bool endpoints_are_out_of_reach(const struct endpoints *endpoints)
     for (unsigned i = 0; i < endpoints->count; i++)
         count += endpoints->failures[i] >= FAILURES_ENOUGH;
     return count == endpoints->count;
+}
+
+bool endpoints_are_silent(const struct endpoints *endpoints)
+{
+    for (unsigned i = 0; i < endpoints->count; i++)
+        if (endpoints->notes[i] != ENDPOINT_MUTE || endpoints->is_known[i])
+            return false;
+    return true;
 }
 
 /* A handshake that failed once may have met the end of a broker.  That a key is not known, the

@@ -27,6 +27,10 @@ void endpoints_spoke(struct endpoints *endpoints);
 void endpoints_closed(struct endpoints *endpoints, enum link_fault fault);
 /* It accepts connections, and says nothing on them.  false: it was so before. */
 bool endpoints_mute(struct endpoints *endpoints);
+/* It speaks ZeroMQ, but has not answered. */
+void endpoints_greeted(struct endpoints *endpoints);
+/* A broker was met.  So silence from now on is that of a broker which stands still. */
+void endpoints_met(struct endpoints *endpoints);
 /* The data endpoint that belongs to the endpoint in use: the user's, else the broker's, with the
  * host by which control was reached.  false: it does not fit. */
 bool endpoints_data(struct endpoints *endpoints, const char *announced,
@@ -40,6 +44,8 @@ void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
 bool endpoints_lack_data(const struct endpoints *endpoints);
 /* Whether no endpoint could be connected to, each of them twice in a row. */
 bool endpoints_are_out_of_reach(const struct endpoints *endpoints);
+/* Whether something listens at each endpoint, and nothing was ever heard of any. */
+bool endpoints_are_silent(const struct endpoints *endpoints);
 /* Whether each endpoint refused our key, has another or none, or is no ZeroMQ: to try again is in
  * vain. */
 bool endpoints_are_denied(const struct endpoints *endpoints);

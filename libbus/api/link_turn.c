@@ -283,7 +283,9 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     link_wait_end(bus->link, closed);
     if (link_is_made(bus->link, LINK_CONTROL))
         session_link_made(bus->session);
-    if (link_is_silent(bus->link) && endpoints_mute(&bus->endpoints))
+    if (link_is_greeted(bus->link))
+        endpoints_greeted(&bus->endpoints);
+    else if (link_is_silent(bus->link) && endpoints_mute(&bus->endpoints))
         waiters_broadcast(bus, &bus->news); /* the same */
     if (closed[LINK_DATA] && drop_early_data(bus))
         closed[LINK_DATA] = false;

@@ -195,7 +195,9 @@ enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
 {
     char text[(LIMIT_ENDPOINTS + 2) * (2 * LIMIT_ENDPOINT_BYTES + 160)];
     endpoints_describe(&bus->endpoints, text, sizeof text);
-    return error_say(reterr, err, ERROR_TYPE_UNREACHABLE, "no broker in reach: %s", text);
+    bool is_silent = err == BUS_ETIMEDOUT && endpoints_are_silent(&bus->endpoints);
+    return error_say(reterr, err, is_silent ? ERROR_TYPE_NO_GREETING : ERROR_TYPE_UNREACHABLE,
+                     "no broker in reach: %s", text);
 }
 
 static enum bus_err say_denied(struct bus *bus, struct bus_error **reterr)

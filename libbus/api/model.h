@@ -88,6 +88,7 @@ struct endpoints {
     enum endpoint_note notes[ENDPOINTS_ROOM]; /* what happened last */
     enum endpoint_note told[ENDPOINTS_ROOM];  /* by endpoints_doubt() */
     unsigned failures[ENDPOINTS_ROOM];        /* connections in a row that could not be made */
+    bool is_known[ENDPOINTS_ROOM];            /* more than silence was found there, at any time */
     unsigned listed;                          /* in the list; one more may stand behind them */
     unsigned count;
     unsigned at; /* the one in use */

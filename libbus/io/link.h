@@ -99,6 +99,8 @@ bool link_is_made(const struct link *link, enum link_lane lane);
 /* Whether the other side accepted control's connection and then said nothing for a second, also
  * when it was asked on another connection.  link_wait_end() sees that. */
 bool link_is_silent(const struct link *link);
+/* Whether the other side of control's connection has shown that it speaks ZeroMQ. */
+bool link_is_greeted(const struct link *link);
 /* How the connection ended that link_wait_end() last reported on this lane. */
 enum link_fault link_fault(const struct link *link, enum link_lane lane);
 /* Whether something may be received now. */

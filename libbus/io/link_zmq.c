@@ -80,6 +80,7 @@ struct connection {
     bool is_unclear;       /* it is broken, and the other side is to be asked why */
     bool is_probed;        /* the other side was asked, as the handshake did not end */
     bool is_silent;        /* ... and said nothing */
+    bool is_zeromq;        /* ... and greeted */
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
 };
 static const struct connection none = {.lent_fd = -1};
@@ -580,12 +581,16 @@ static void take_answer(struct link *link)
     if (!link->asking.is_due || connection->socket == NULL)
         return;
     link->asking.is_due = false;
+    bool is_still_silent = connection->is_silent && answer == GREETING_SILENT;
     connection->is_probed = true;
     connection->is_silent = answer == GREETING_SILENT;
+    connection->is_zeromq = answer == GREETING_NULL || answer == GREETING_CURVE;
     if (answer == GREETING_HUNG_UP && link->asking.is_long)
         answer = GREETING_UNCLEAR;
     if (connection->is_unclear) {
-        connection->fault = fault_of_greeting(answer, connection->has_keys);
+        /* libzmq waits for the end of a handshake for 30 s, and gives up. */
+        connection->fault =
+            is_still_silent ? LINK_FAULT_CLOSED : fault_of_greeting(answer, connection->has_keys);
         connection->is_unclear = false;
     } else if (!connection->is_broken && answer == GREETING_FOREIGN) {
         connection->fault = LINK_FAULT_NO_ZEROMQ;
@@ -652,6 +657,11 @@ bool link_is_made(const struct link *link, enum link_lane lane)
 bool link_is_silent(const struct link *link)
 {
     return link->connections[LINK_CONTROL].is_silent;
+}
+
+bool link_is_greeted(const struct link *link)
+{
+    return link->connections[LINK_CONTROL].is_greeted || link->connections[LINK_CONTROL].is_zeromq;
 }
 
 enum link_fault link_fault(const struct link *link, enum link_lane lane)

@@ -8,11 +8,12 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Without a bound of their own, programs wait for 15 s.  Who need not wait ends long before: within
  * two seconds on a machine that has time. */
-enum { LONG_BEFORE_MS = 12000, WORDS_MAX = 8 };
+enum { LONG_BEFORE_MS = 12000, WORDS_MAX = 9 };
 
 TestSuite(stranger, .timeout = 240);
 
@@ -128,7 +129,7 @@ static void note_doubt(const char *what, void *arg)
 }
 
 /* The call goes on for as long as it may, and has said what it found while it waited. */
-static void expect_doubt(const char *endpoint, const char *words)
+static void expect_doubt(const char *endpoint, const char *type, const char *words)
 {
     struct bus_options options;
     struct bus_error *error = NULL;
@@ -140,7 +141,7 @@ static void expect_doubt(const char *endpoint, const char *words)
     options.on_doubt_arg = &told;
     expect_code(bus_open(endpoint, &options, SOON_MS / 2, &bus, &error), BUS_ETIMEDOUT);
     cr_expect_geq(test_now_ms() - start_ms, SOON_MS / 2);
-    cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+    cr_expect_str_eq(bus_error_type(error), type);
     cr_expect_not_null(strstr(bus_error_message(error), words), "%s", bus_error_message(error));
     cr_expect_eq(told.count, 1, "%u times: %s", told.count, told.what);
     cr_expect_not_null(strstr(told.what, words), "%s", told.what);
@@ -151,37 +152,71 @@ static void expect_doubt(const char *endpoint, const char *words)
 Test(stranger, that_is_silent_may_be_a_broker_that_is_stopped)
 {
     meet(STRANGER_SILENT);
-    expect_doubt(stranger.endpoint, "accepts connections and says nothing");
+    expect_doubt(stranger.endpoint, "errbus.no_greeting", "accepts connections and says nothing");
     leave();
 }
 
 Test(stranger, that_closes_at_once_may_be_a_tunnel)
 {
     meet(STRANGER_CLOSES);
-    expect_doubt(stranger.endpoint, "a tunnel without its other end");
+    expect_doubt(stranger.endpoint, "errbus.unreachable", "a tunnel without its other end");
     leave();
 }
 
-/* A program says it on standard error while it waits, and a question fails with it. */
-Test(stranger, is_told_of_on_standard_error)
+/* The program ends with this status after its time, and has said these words before. */
+static void expect_waited(const char *endpoint, const char *const *words, int status,
+                          const char *said)
 {
-    static const char *const pub[] = {"pub", "-p", "a", "w", "x", "-W", "8", NULL};
-    static const char *const status[] = {"status", NULL};
     struct process process;
     const char *line = NULL;
-    meet(STRANGER_SILENT);
-    start(&process, stranger.endpoint, pub);
+    start(&process, endpoint, words);
     do
-        cr_assert(process_complaint(&process, SOON_MS, &line), "it says nothing of it");
-    while (strstr(line, "says nothing: it is a broker that is stopped") == NULL);
+        cr_assert(process_complaint(&process, SOON_MS, &line), "%s says nothing of it", words[0]);
+    while (strstr(line, said) == NULL);
     cr_expect_not_null(strstr(line, "; waiting on ..."), "%s", line);
-    cr_expect_eq(process_wait(&process, SOON_MS), 5, "%s", process_complained(&process));
+    cr_expect_eq(process_wait(&process, 2 * SOON_MS), status, "%s: %s", words[0],
+                 process_complained(&process));
     process_fini(&process);
+}
+
+static const char *const patient[][WORDS_MAX] = {{"pub", "-p", "a", "w", "x", "-W", "8"},
+                                                 {"sub", "a/w", "-W", "8"},
+                                                 {"tap", "-W", "8"},
+                                                 {"status", "-W", "8"},
+                                                 {"run", "-W", "8", "-p", "a", "--", "true"}};
+
+/* libzmq gives a handshake up after 30 s. */
+static const char *const for_long[] = {"pub", "-p", "a", "w", "x", "-W", "31", NULL};
+
+/* A program says it on standard error while it waits.  If it met nothing else in all its time, no
+ * broker has shown itself. */
+Test(stranger, that_is_silent_to_the_end_is_no_broker)
+{
+    meet(STRANGER_SILENT);
+    for (size_t i = 0; i < sizeof patient / sizeof patient[0]; i++)
+        expect_waited(stranger.endpoint, patient[i], 6,
+                      "says nothing: it is a broker that is stopped");
+    if (getenv("TEST_LONG") != NULL)
+        expect_waited(stranger.endpoint, for_long, 6, "it is a broker that is stopped");
     leave();
+}
+
+Test(stranger, that_closes_to_the_end_may_be_a_tunnel)
+{
     meet(STRANGER_CLOSES);
-    start(&process, stranger.endpoint, status);
+    expect_waited(stranger.endpoint, patient[0], 5, "a tunnel without its other end");
+    leave();
+}
+
+/* A probe asks whether the broker is well that is known to be there. */
+Test(stranger, does_not_make_a_probe_doubt_the_broker)
+{
+    static const char *const ping[] = {"ping", "-W", "8", NULL};
+    struct process process;
+    meet(STRANGER_SILENT);
+    start(&process, stranger.endpoint, ping);
     cr_expect_eq(process_wait(&process, SOON_MS), 5, "%s", process_complained(&process));
-    cr_expect_not_null(strstr(process_complained(&process), "a tunnel without its other end"));
+    cr_expect_not_null(strstr(process_complained(&process), "what to do:"));
     process_fini(&process);
     leave();
 }
@@ -209,4 +244,21 @@ Test(stranger, is_no_broker_that_stands_still, .init = stage_open, .fini = stage
     must_publish(bus, "w", "value");
     expect_awaited(bus, "alice/w", 0, "value");
     must_close(&bus);
+}
+
+/* Where a broker was met, silence is its own, also on a connection that is new to it. */
+Test(stranger, is_no_broker_that_was_met, .init = stage_open, .fini = stage_close)
+{
+    struct bus_admin *admin = NULL;
+    struct bus_error *error = NULL;
+    struct bus_pong pong;
+    expect_code(bus_admin_open(stage.control, NULL, SOON_MS, &admin, NULL), BUS_OK);
+    process_signal(&stage.process, SIGSTOP);
+    expect_code(bus_admin_ping(admin, BUS_CHANNEL_DATA, SOON_MS / 4, &pong, &error), BUS_ETIMEDOUT);
+    cr_expect_not_null(strstr(bus_error_message(error), "says nothing"), "%s",
+                       bus_error_message(error));
+    cr_expect_str_eq(bus_error_type(error), "errbus.unreachable");
+    process_signal(&stage.process, SIGCONT);
+    bus_error_unref(&error);
+    bus_admin_close(&admin);
 }

@@ -312,3 +312,32 @@ Test(endpoints, are_denied_where_no_broker_is)
     cr_expect(endpoints_are_denied(&endpoints));
     cr_expect(endpoints_have_broker(&endpoints));
 }
+
+/* Something listens, and nothing else was ever found there: at no endpoint of the list. */
+Test(endpoints, are_silent_where_nothing_was_ever_heard)
+{
+    static void (*const heard[])(struct endpoints *) = {endpoints_spoke, endpoints_greeted,
+                                                        endpoints_met};
+    for (size_t i = 0; i < sizeof heard / sizeof heard[0]; i++) {
+        cr_assert_eq(read_list("a:1,b:2"), BUS_OK);
+        (void)endpoints_next(&endpoints);
+        cr_expect(endpoints_mute(&endpoints));
+        cr_expect_not(endpoints_are_silent(&endpoints), "one was not tried");
+        (void)endpoints_next(&endpoints);
+        cr_expect(endpoints_mute(&endpoints));
+        cr_expect(endpoints_are_silent(&endpoints));
+        heard[i](&endpoints);
+        cr_expect_not(endpoints_are_silent(&endpoints), "%zu", i);
+        (void)endpoints_mute(&endpoints);
+        cr_expect_not(endpoints_are_silent(&endpoints), "it was heard before, %zu", i);
+    }
+    cr_assert_eq(read_list("a:1"), BUS_OK);
+    (void)endpoints_next(&endpoints);
+    cr_expect(endpoints_mute(&endpoints));
+    endpoints_closed(&endpoints, LINK_FAULT_CLOSED);
+    cr_expect(endpoints_are_silent(&endpoints), "it ended without a word");
+    endpoints_closed(&endpoints, LINK_FAULT_REFUSED);
+    (void)endpoints_next(&endpoints);
+    cr_expect(endpoints_mute(&endpoints));
+    cr_expect_not(endpoints_are_silent(&endpoints), "a broker may have begun there");
+}
