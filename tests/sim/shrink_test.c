@@ -139,10 +139,14 @@ Test(shrink, tells_a_planted_failure_in_a_few_lines)
 }
 
 /* A worker answers a request: that takes two processes, or one that does both, a topic that was
- * written to before, a member, somebody who asks, and the answer. */
+ * written to before, a member, somebody who asks, and the answer.
+ *
+ * Of 256 seeds, 154 reach that (2026-11-24).  What a change lets seeds draw gives other runs, with
+ * the same share.  More than a quarter of 16 seeds is then missed once in 200 such changes.  If it
+ * is missed, count over more seeds: the share may have fallen. */
 Test(shrink, tells_a_planted_failure_among_workers_in_a_few_lines)
 {
     static const char *const words[] = {" joins ", " asks with ", " replies to ", NULL};
     enum { SEEDS = 16, MOMENTS_MAX = 12 };
-    cr_expect_gt(plant(SWARM_PLANT_REPLY, SEEDS, MOMENTS_MAX, words), SEEDS / 8);
+    cr_expect_gt(plant(SWARM_PLANT_REPLY, SEEDS, MOMENTS_MAX, words), SEEDS / 4);
 }
