@@ -505,6 +505,14 @@ int64_t cli_open_ms(const struct cli *cli)
     return left_ms < 0 ? CLI_LOST_MS : left_ms;
 }
 
+/* The broker knows the key, and no party was named: an access file has none of the name that it
+ * then gets. */
+static bool lacks_party(const struct cli *cli, enum bus_err err, const struct bus_error *error)
+{
+    return err == BUS_EDENIED && !cli_has_party(cli) && bus_error_party(error)[0] != '\0' &&
+           strcmp(bus_error_type(error), "errbus.not_authorised") == 0;
+}
+
 int cli_open(struct cli *cli, const struct bus_options *options)
 {
     struct bus_options defaults;
@@ -517,7 +525,15 @@ int cli_open(struct cli *cli, const struct bus_options *options)
     enum bus_err err = bus_open(cli->server, options, cli_open_ms(cli), &cli->bus, &error);
     cli_waiting_end();
     if (err != BUS_OK) {
-        return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        bool is_nameless = lacks_party(cli, err, error);
+        int result = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        if (is_nameless) {
+            fprintf(stderr,
+                    "%s: no party was named: name one that the access file allows, with -p or "
+                    "ERRBUS_PARTY\n",
+                    cli->program);
+        }
+        return result;
     }
     cli->is_broker_known = true;
     cli_watch(cli->bus, NULL);

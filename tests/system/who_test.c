@@ -314,3 +314,25 @@ Test(who, a_program_that_is_run_gets_the_key_of_its_guard)
     expect_words(process_complained(&process), "--key needs the path of a file");
     process_fini(&process);
 }
+
+/* Nobody is called as a party that has no name of its own. */
+Test(who, a_program_without_a_name_is_told_to_have_one)
+{
+    static const char advice[] =
+        "no party was named: name one that the access file allows, with -p";
+    struct process process;
+    const char *const nameless[] = {"errbus",         "sub",     "-s", stage.control, "-k",
+                                    key_paths[ALICE], "alice/w", NULL};
+    const char *const named[] = {"errbus",         "sub", "-s",  stage.control, "-k",
+                                 key_paths[ALICE], "-p",  "bob", "alice/w",     NULL};
+    unsetenv("ERRBUS_PARTY");
+    cr_assert(process_start(&process, nameless, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 6, "%s", process_complained(&process));
+    expect_words(process_complained(&process), "this key may not do that here");
+    expect_words(process_complained(&process), advice);
+    process_fini(&process);
+    cr_assert(process_start(&process, named, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 6, "%s", process_complained(&process));
+    cr_expect_null(strstr(process_complained(&process), advice));
+    process_fini(&process);
+}
