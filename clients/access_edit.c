@@ -21,6 +21,7 @@ struct edit {
     char fresh[PATH_MAX + 8];
     char *text; /* of the file; ends with NUL */
     mode_t mode;
+    bool is_new; /* there is no file yet: mode is what the umask leaves of it */
 };
 
 static int complain(const struct edit *edit, const char *what, const char *path)
@@ -30,14 +31,41 @@ static int complain(const struct edit *edit, const char *what, const char *path)
     return CLI_FAILED;
 }
 
+/* There is no such file.  Words that begin as a line do begin a file with it.  Otherwise the
+ * operand is most likely no file: who names the party first is told so. */
+static int begin_file(struct edit *edit, bool is_added)
+{
+    static const char *const begins[] = {"key", "uid", "group", "allow", "limit"};
+    struct stat status;
+    bool is_line = false;
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        is_line |= strcmp(edit->cli->argv[FIRST_WORD], begins[i]) == 0;
+    }
+    if (errno != ENOENT || lstat(edit->path, &status) == 0 || (is_line && !is_added)) {
+        return complain(edit, "find the access file", edit->path);
+    }
+    if (!is_line) {
+        return cli_usage(edit->cli,
+                         "'%.100s' is no access file: the file comes first, then a line of it, as "
+                         "in 'errbus access %s FILE key NAME KEY'",
+                         edit->path, edit->cli->argv[0]);
+    }
+    snprintf(edit->place, sizeof edit->place, "%s", edit->path);
+    snprintf(edit->fresh, sizeof edit->fresh, "%s.new", edit->path);
+    edit->text = calloc(1, 1);
+    edit->mode = 0666;
+    edit->is_new = true;
+    return edit->text != NULL ? CLI_OK : complain(edit, "make", edit->path);
+}
+
 /* CLI_OK, or the exit code after saying why. */
-static int read_text(struct edit *edit)
+static int read_text(struct edit *edit, bool is_added)
 {
     struct stat status;
     size_t bytes = 0;
     int result = CLI_FAILED;
     if (realpath(edit->path, edit->place) == NULL) {
-        return complain(edit, "find the access file", edit->path);
+        return begin_file(edit, is_added);
     }
     snprintf(edit->fresh, sizeof edit->fresh, "%s.new", edit->place);
     FILE *file = fopen(edit->place, "re");
@@ -114,8 +142,8 @@ static int check(const struct edit *edit)
     struct bus_error *error = NULL;
     int result = CLI_OK;
     if (bus_access_read(edit->fresh, &access, &error) != BUS_OK) {
-        fprintf(stderr, "%s: '%.500s' stays as it is; with the change: ", edit->cli->program,
-                edit->path);
+        fprintf(stderr, "%s: '%.500s' %s; with the change: ", edit->cli->program, edit->path,
+                edit->is_new ? "is not made" : "stays as it is");
         cli_print_text(stderr, bus_error_message(error), "");
         fputc('\n', stderr);
         result = CLI_FAILED;
@@ -138,7 +166,8 @@ static int replace(const struct edit *edit, bool is_added)
     if (is_added) {
         write_line(edit, file);
     }
-    bool is_written = fflush(file) == 0 && fchmod(fd, edit->mode) == 0 && fsync(fd) == 0;
+    bool is_written =
+        fflush(file) == 0 && (edit->is_new || fchmod(fd, edit->mode) == 0) && fsync(fd) == 0;
     if (!is_written) {
         result = complain(edit, "write", edit->fresh);
     }
@@ -155,7 +184,7 @@ static int replace(const struct edit *edit, bool is_added)
     return result;
 }
 
-static int begin(struct edit *edit, const struct cli *cli)
+static int begin(struct edit *edit, const struct cli *cli, bool is_added)
 {
     if (cli->argc <= FIRST_WORD) {
         return cli_usage(cli, "%s needs a file and the words of a line", cli->argv[0]);
@@ -167,14 +196,16 @@ static int begin(struct edit *edit, const struct cli *cli)
     }
     edit->cli = cli;
     edit->path = cli->argv[1];
-    return read_text(edit);
+    return read_text(edit, is_added);
 }
 
 static int end(struct edit *edit, int result)
 {
     if (result == CLI_OK && !edit->cli->is_json) {
         cli_print_text(stdout, edit->path, "");
-        printf(": changed; 'errbus access reload', or SIGHUP, has the broker take it\n");
+        printf(edit->is_new ? ": made; 'errbusd --access FILE' starts a broker with it\n"
+                            : ": changed; 'errbus access reload', or SIGHUP, has the broker take "
+                              "it\n");
         (void)cli_flush_output(edit->cli, &result);
     }
     free(edit->text);
@@ -186,7 +217,7 @@ int access_edit_add(const struct cli *cli)
     struct edit edit = {.cli = cli};
     size_t bytes;
     unsigned number;
-    int result = begin(&edit, cli);
+    int result = begin(&edit, cli, true);
     if (result == CLI_OK && find_line(&edit, &bytes, &number) != NULL) {
         fprintf(stderr, "%s: '%.500s' has this line already: line %u\n", cli->program, edit.path,
                 number);
@@ -200,7 +231,7 @@ int access_edit_remove(const struct cli *cli)
     struct edit edit = {.cli = cli};
     size_t bytes = 0;
     unsigned number;
-    int result = begin(&edit, cli);
+    int result = begin(&edit, cli, false);
     char *line = result == CLI_OK ? find_line(&edit, &bytes, &number) : NULL;
     if (line != NULL) {
         memmove(line, line + bytes, strlen(line + bytes) + 1);

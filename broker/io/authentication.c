@@ -86,7 +86,8 @@ static bool read_access(struct authentication *authentication, const char *path,
         text != NULL && fd >= 0 && key_file_load(fd, text, LIMIT_ACCESS_BYTES + 1, &bytes);
     if (!is_read) {
         snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES,
-                 "cannot read the access file '%.500s': %s", path, strerror(errno));
+                 "cannot read the access file '%.500s': %s%s", path, strerror(errno),
+                 errno == ENOENT ? "; 'errbus access add FILE key NAME KEY' begins one" : "");
     } else {
         bytes += add_rules(authentication->child, text + bytes);
         struct access *made = access_read(&authentication->memory, span_of(text, bytes), &fault);

@@ -304,3 +304,31 @@ Test(key, adds_and_removes_lines_of_an_access_file)
     snprintf(found, sizeof found, "%s.new", path);
     cr_expect_eq(access(found, F_OK), -1, "nothing is left behind");
 }
+
+/* A newcomer has no file yet, and may name the party before the file. */
+Test(key, begins_an_access_file_with_its_first_line)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX + 8], found[TEXT_BYTES];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/fresh", folder.path);
+    cr_assert_eq(run(&process, "access", "add", "alice", "ebp_x", NULL), 2);
+    expect_complaint(&process, "'alice' is no access file: the file comes first, then a line of "
+                               "it, as in 'errbus access add FILE key NAME KEY'");
+    cr_assert_eq(run(&process, "access", "remove", path, "uid", "eve", "7", NULL), 1);
+    expect_complaint(&process, "cannot find the access file");
+    cr_assert_eq(run(&process, "access", "add", path, "allow", "bob", "tap", "in", "x", NULL), 1);
+    expect_complaint(&process, "fresh' is not made; with the change: ");
+    cr_expect_eq(access(path, F_OK), -1);
+    (void)umask(027);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 0);
+    process_fini(&process);
+    cr_assert_eq(run(&process, "access", "add", path, "allow", "eve", "tap", "in", "x", NULL), 0);
+    process_fini(&process);
+    read_text(path, found);
+    cr_expect_str_eq(found, "uid eve 7\nallow eve tap in x\n");
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect_eq(status.st_mode & 0777, 0640);
+    snprintf(found, sizeof found, "%s.new", path);
+    cr_expect_eq(access(found, F_OK), -1, "nothing is left behind");
+}
