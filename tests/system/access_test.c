@@ -176,15 +176,55 @@ Test(access, tells_that_an_open_broker_has_no_key)
     expect_denied(ALICE, "alice", endpoint, "uses no keys");
 }
 
-Test(access, gives_the_command_line_an_exit_status_of_its_own)
+/* Whoever is not told at once waits for 15 s.  On a machine that has time, each of these takes a
+ * second at most. */
+enum { LONG_BEFORE_MS = 12000 };
+
+/* What a program says that is started with this key and endpoint, once it has ended with 6. */
+static void expect_told(const char *key, const char *endpoint, char out[TEXT_BYTES])
 {
     struct process process;
-    setenv("ERRBUS_KEY", key_paths[EVE], 1);
-    const char *const argv[] = {"errbus", "status", "-s", stage.control, NULL};
+    const char *const argv[] = {"errbus", "pub", "-s", endpoint, "-p", "alice", "w", "x", NULL};
+    int64_t start_ms = test_now_ms();
+    setenv("ERRBUS_KEY", key, 1);
     cr_assert(process_start(&process, argv, NULL));
     cr_expect_eq(process_wait(&process, SOON_MS), 6, "%s", process_complained(&process));
-    cr_expect(strstr(process_complained(&process), keys[EVE]) != NULL);
+    cr_expect_lt(test_now_ms() - start_ms, LONG_BEFORE_MS);
+    snprintf(out, TEXT_BYTES, "%s", process_complained(&process));
     process_fini(&process);
+}
+
+/* What stands behind the endpoint: "errbus pub: tcp://HOST:PORT: " has a port of its own. */
+static const char *sentence_of(const char *told)
+{
+    const char *port = strstr(told, "tcp://127.0.0.1:");
+    return port != NULL ? port + strlen("tcp://127.0.0.1:") + 5 : told;
+}
+
+Test(access, gives_the_command_line_a_status_and_a_sentence_for_each)
+{
+    enum { SETTINGS = 6 };
+    static char told[SETTINGS][TEXT_BYTES];
+    char endpoint[TEXT_BYTES];
+    struct stranger stranger;
+    expect_told("/nowhere/key", stage.control, told[0]);
+    expect_told(key_paths[EVE], stage.control, told[1]);
+    cr_expect_not_null(strstr(told[1], keys[EVE]));
+    with_key(stage.control, keys[EVE], endpoint);
+    expect_told(key_paths[ALICE], endpoint, told[2]);
+    with_key(stage.control, "", endpoint);
+    expect_told(key_paths[ALICE], endpoint, told[3]);
+    cr_assert(stranger_start(&stranger, STRANGER_ANSWERS));
+    with_key(stranger.endpoint, keys[EVE], endpoint);
+    expect_told(key_paths[ALICE], endpoint, told[4]);
+    stranger_stop(&stranger);
+    stage_close();
+    stage_open();
+    with_key(stage.control, keys[EVE], endpoint);
+    expect_told(key_paths[ALICE], endpoint, told[5]);
+    for (size_t i = 0; i < SETTINGS; i++)
+        for (size_t k = 0; k < i; k++)
+            cr_expect_str_neq(sentence_of(told[i]), sentence_of(told[k]), "%zu %zu", i, k);
 }
 
 /* ---- other peers ----------------------------------------------------------------------------- */
