@@ -32,8 +32,11 @@ except ImportError:
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not here: {', '.join(MISSING)}")
 
 HOSTILE = "<img src=x onerror=window.harmed=1>"
-# What the page promises is 500 ms; a machine with other work may take longer.
-CLICK_MS_MAX = 5000
+# What the page promises.  A quiet machine takes a tenth of it; one with other work may have a click
+# that waits longer, but not one in ten.
+CLICK_MS_MAX = 500
+SHOWN_MS_MAX = 2000
+STORM_S = 10
 HEAP_BYTES_MAX = 200 * 1024 * 1024
 
 
@@ -160,31 +163,34 @@ def test_names_everything_for_who_cannot_see_it(browser):
 def test_shows_a_killed_party_at_once(stage, browser):
     go(browser, stage, "train")
     until(lambda: row_of(browser, "parties", "alice/1"))
-    dave = Program(os.environ["ERRBUS"], "pub", "--server", stage.control, "-j", "train",
-                   "-p", "dave", "model", "--reserve-only", "--hold", "600")
-    until(lambda: (row_of(browser, "parties", "dave/1") or ["", ""])[1] == "running")
-    # When the broker told it, and when the page showed it, by the one clock of this machine.
+    # When the page showed that a party is lost, by the one clock of this machine.
     browser.execute_script("""
-        window.shown = null;
+        window.shown = {};
         new MutationObserver(() => {
             for (const row of document.querySelectorAll("#parties tbody tr")) {
-                if (window.shown === null && row.cells[0].textContent === "dave/1" &&
-                    row.cells[1].textContent === "lost") {
-                    window.shown = Date.now();
+                if (row.cells[1].textContent === "lost") {
+                    shown[row.cells[0].textContent] ??= Date.now();
                 }
             }
         }).observe(document.getElementById("parties"),
             { subtree: true, childList: true, characterData: true });""")
-    dave.kill()
-    shown = until(lambda: browser.execute_script("return window.shown"))
+    names = ("dave", "erin", "frank")
+    for name in names:
+        party = Program(os.environ["ERRBUS"], "pub", "--server", stage.control, "-j", "train",
+                        "-p", name, "model", "--reserve-only", "--hold", "600")
+        until(lambda: (row_of(browser, "parties", f"{name}/1") or ["", ""])[1] == "running")
+        party.kill()
+        until(lambda: browser.execute_script("return shown[arguments[0]]", f"{name}/1"))
     events = [json.loads(line) for line in
               until(lambda: shows_losses(browser)) and
               stage.errbus("tap", "-j", "train", "--since", "oldest", "--until",
                            str(newest(browser)), "--json").splitlines()]
-    lost = next(event for event in events if event["event"] == "party.lost" and event["party"] == "dave")
-    told = browser.execute_script("return Date.parse(arguments[0])", lost["at"])
-    print(f"shown {shown - told} ms after the broker told it")
-    assert shown - told < 10000  # 2000 on a machine with nothing else to do
+    told = {event["party"]: event["at"] for event in events if event["event"] == "party.lost"}
+    took = sorted(browser.execute_script(
+        "return shown[arguments[0]] - Date.parse(arguments[1])", f"{name}/1", told[name])
+        for name in names)
+    print(f"shown {took} ms after the broker told it")
+    assert took[1] < SHOWN_MS_MAX
 
 
 def fail_a_chain(stage, job):
@@ -345,13 +351,16 @@ def test_stays_responsive_in_a_storm_of_events(stage, browser):
     go(browser, stage, "storm")
     until(lambda: row_of(browser, "parties", "worker/1"))
     show_all_events(browser)
-    count = 10000
+    count, lot = 10000, 50
     boss.publish_many("tasks", [b"x"] * count)
 
     def reject():
-        for _ in range(count):
-            tasks.recv(SOON).reject(None, None)
-        worker.flush(SOON)
+        began = time.monotonic()
+        for done in range(0, count, lot):
+            for _ in range(lot):
+                tasks.recv(SOON).reject(None, None)
+            worker.flush(SOON)
+            time.sleep(max(0, began + STORM_S * (done + lot) / count - time.monotonic()))
 
     browser.execute_script("""
         window.clicks = [];
@@ -368,9 +377,13 @@ def test_stays_responsive_in_a_storm_of_events(stage, browser):
     clicks, heap = browser.execute_script("""
         clearInterval(window.clicking);
         return [window.clicks, performance.memory.usedJSHeapSize];""")
-    print(f"{newest(browser)} events in {took:.1f} s; {len(clicks)} clicks of {max(clicks):.0f} ms "
-          f"at most; heap {heap / 1e6:.0f} MB")
-    assert max(clicks) < CLICK_MS_MAX
+    clicks.sort()
+    most = clicks[len(clicks) * 9 // 10]
+    print(f"{newest(browser)} events in {took:.1f} s; {len(clicks)} clicks, nine of ten within "
+          f"{most:.0f} ms, all within {clicks[-1]:.0f} ms; heap {heap / 1e6:.0f} MB")
+    assert took >= STORM_S
+    assert len(clicks) >= 10
+    assert most < CLICK_MS_MAX
     assert heap < HEAP_BYTES_MAX
 
 

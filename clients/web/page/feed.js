@@ -11,7 +11,8 @@
 //
 // Another broker instance counts events from 1 again: then all that is kept goes.
 
-const QUESTIONS_MS = 1000;
+// errbus web keeps an answer for a second.  A page that asked as often would be given each one twice.
+const QUESTIONS_MS = 1100;
 const FLUSH_MS = 150;      // events reach the pages in batches
 const ALIVE_MS = 10000;    // a page that can be seen says so more often than this
 const EVENTS_MAX = 5000;   // kept of each job

@@ -25,12 +25,18 @@ const state = {
   verdict: null,
   events: [],
   failedAt: [],     // when those of them that are failures happened
+  ends: new Map(),  // of parties, by name and incarnation: their last event
   trouble: "",      // why there is no answer
   troubleAt: 0,
   instance: null,   // of the broker
   isAnew: false,    // it is not the first one that this page has seen
   lastVerdict: "",  // that is drawn
 };
+
+// The state that a party has for good behind such an event.  party.failed is not among them: then a
+// party may be failing for a while.
+const ENDS = { "party.lost": "lost", "party.left": "left", "party.completed": "completed",
+  "party.terminated": "terminated" };
 
 function isFailure(event) {
   return event.gap === true || FAILURES.has(event.event);
@@ -110,8 +116,18 @@ function showJobs() {
   });
 }
 
+// An event is here before the next answer.  So a party that ended is shown so at once.
+function partiesNow() {
+  return rowsOf(state.ofJob, "party").map((row) => {
+    const end = state.ends.get(`${row.name}/${row.incarnation}`);
+    return end === undefined || row.ended_ms !== undefined ? row
+      : { ...row, state: ENDS[end.event], silent_ms: undefined,
+        ended_ms: Math.max(0, Date.now() - Date.parse(end.at)), where: end.error?.type, open: 0 };
+  });
+}
+
 function showParties() {
-  const parties = rowsOf(state.ofJob, "party");
+  const parties = partiesNow();
   fill($("parties"), parties, (row) => `${row.name}/${row.incarnation}`, (row) => [
     { text: `${row.name}/${row.incarnation}`, class: "who" },
     { text: row.state, class: colour(row.state) },
@@ -294,10 +310,20 @@ function showTimeline() {
 function compareInstance(answer) {
   const { instance } = rowsOf(answer, "broker")[0];
   if (state.instance !== null && state.instance !== instance) {
-    Object.assign(state, { isAnew: true, ofJob: null, why: null, verdict: null, events: [], failedAt: [] });
+    Object.assign(state, { isAnew: true, ofJob: null, why: null, verdict: null, events: [], failedAt: [],
+      ends: new Map() });
     later(showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
   }
   state.instance = instance;
+}
+
+// An answer knows all events before this one.
+function forgetEnds(job) {
+  for (const [name, event] of state.ends) {
+    if (job !== undefined && event.id < job.next_event) {
+      state.ends.delete(name);
+    }
+  }
 }
 
 function takeAnswer(answer) {
@@ -320,6 +346,7 @@ function takeAnswer(answer) {
     return; // what is shown stays, and the bar says that it is old
   } else if (answer.kind === "job") {
     state.ofJob = answer;
+    forgetEnds(rowsOf(answer, "job")[0]);
     later(showParties, showGroups);
   } else if (answer.kind === "why") {
     state.why = isOk ? answer : null;
@@ -340,6 +367,13 @@ function takeEvents(message) {
     .slice(-EVENTS_KEPT);
   state.failedAt = (message.isReset ? failedAt : state.failedAt.concat(failedAt)).slice(-EVENTS_KEPT);
   later(showEvents, showTimeline);
+  if (message.isReset) {
+    state.ends.clear();
+  }
+  for (const event of message.events.filter((one) => one.event in ENDS)) {
+    state.ends.set(`${event.party}/${event.incarnation}`, event);
+    later(showParties);
+  }
 }
 
 // ---- the job that is shown ----
@@ -354,7 +388,8 @@ function show(job) {
   if (job === state.job) {
     return;
   }
-  Object.assign(state, { job, ofJob: null, why: null, verdict: null, events: [], failedAt: [] });
+  Object.assign(state, { job, ofJob: null, why: null, verdict: null, events: [], failedAt: [],
+    ends: new Map() });
   $("job-title").textContent = job === null ? "No job yet" : `Job ${job}`;
   document.title = job === null ? "Errbus" : `${job} - Errbus`;
   later(showJobs, showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
