@@ -114,6 +114,7 @@ void status_json_print(FILE *out, const struct bus_status *status,
     cli_json_text(line, "instance", instance);
     cli_json_text(line, "durability", durability);
     cli_json_number(line, "uptime_ms", (int64_t)bus_status_uptime_ms(status));
+    cli_json_number(line, "cpu_ms", (int64_t)bus_status_cpu_ms(status));
     cli_json_number(line, "refused", (int64_t)bus_status_refused(status));
     cli_json_print(&line, out);
     print_journal(out, bus_status_journal(status), durability);

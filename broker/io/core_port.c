@@ -368,7 +368,7 @@ static enum core_port_saying saying_of(const struct msg *msg)
 }
 
 /* What the core cannot say about itself. */
-static void describe_journal(const struct core_port *port, struct msg_status_end *end)
+static void describe_broker(const struct core_port *port, struct msg_status_end *end)
 {
     const struct payload_table *payloads = &port->payloads;
     end->journal = span_text("none");
@@ -376,6 +376,8 @@ static void describe_journal(const struct core_port *port, struct msg_status_end
     end->spilled_bytes = payloads->bytes - payloads->memory_used;
     if (port->journal.describe != NULL)
         port->journal.describe(port->journal.arg, end);
+    if (port->figures.cpu_ns != NULL)
+        end->cpu_ms = port->figures.cpu_ns() / 1000000;
 }
 
 /* The bytes of a piece of a value; false: they cannot be read back. */
@@ -432,7 +434,7 @@ static void control_out(struct core_port *port, const struct effect *effect,
     if (port->is_broken)
         return;
     if (msg->type == MSG_STATUS_END)
-        describe_journal(port, &msg->as.status_end);
+        describe_broker(port, &msg->as.status_end);
     if (msg->type == MSG_WHO_ROW && port->peers.describe != NULL)
         port->peers.describe(port->peers.arg, &msg->as.who_row);
     if (msg->type == MSG_WELCOME && port->newer_count > 0) {

@@ -134,10 +134,12 @@ struct core_port_peers {
     void *arg;
 };
 void core_port_use_peers(struct core_port *port, const struct core_port_peers *peers);
-/* What METRICS says of all that the core knows nothing of: asked for each such message. */
+/* What METRICS says of all that the core knows nothing of: asked for each such message.  The
+ * processor time is that of STATUS, too. */
 struct core_port_figures {
     void (*tell)(void *arg, struct metric_figures *out);
     void *arg;
+    uint64_t (*cpu_ns)(void);
 };
 void core_port_use_figures(struct core_port *port, const struct core_port_figures *figures);
 /* What SHARDS is told: asked for each such message, and stands until all is taken. */

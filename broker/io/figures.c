@@ -61,10 +61,10 @@ void figures_begin(struct figures *figures, int64_t wall_ns)
 
 static void tell_process(uint64_t samples[SAMPLE_COUNT])
 {
-    struct rusage usage;
     struct rlimit limit;
-    if (getrusage(RUSAGE_SELF, &usage) == 0)
-        samples[SAMPLE_PROCESS_CPU] = (uint64_t)(ns_of(&usage.ru_utime) + ns_of(&usage.ru_stime));
+    uint64_t cpu_ns = figures_cpu_ns();
+    if (cpu_ns > 0)
+        samples[SAMPLE_PROCESS_CPU] = cpu_ns;
     samples[SAMPLE_PROCESS_MEMORY] = resident_bytes();
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         samples[SAMPLE_PROCESS_FDS_MAX] = limit.rlim_cur;
@@ -110,4 +110,12 @@ void figures_tell(const struct figures *figures, uint32_t connections, struct me
     out->step = figures->step;
     out->error_delivery = figures->error_delivery;
     out->journal_write = (struct histogram){0};
+}
+
+uint64_t figures_cpu_ns(void)
+{
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    return (uint64_t)(ns_of(&usage.ru_utime) + ns_of(&usage.ru_stime));
 }

@@ -35,4 +35,7 @@ void figures_see_event(struct figures *figures, unsigned type);
  * stays METRIC_NOT_KNOWN.  connections: that are open, each with a descriptor. */
 void figures_tell(const struct figures *figures, uint32_t connections, struct metric_figures *out);
 
+/* Processor time of this process; 0: not known. */
+uint64_t figures_cpu_ns(void);
+
 #endif

@@ -733,7 +733,7 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     return true;
 }
 
-static void tell_figures(void *arg, struct metric_figures *out)
+static void tell_all(void *arg, struct metric_figures *out)
 {
     struct loop *loop = arg;
     figures_tell(&loop->figures, loop->admission.connections.open, out);
@@ -773,7 +773,7 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     loop->who = (struct who){.peers = &loop->peers, .authentication = &loop->authentication};
     core_port_use_peers(loop->port, &(struct core_port_peers){who_describe, &loop->who});
     figures_begin(&loop->figures, now.wall_ns);
-    core_port_use_figures(loop->port, &(struct core_port_figures){tell_figures, loop});
+    core_port_use_figures(loop->port, &(struct core_port_figures){tell_all, loop, figures_cpu_ns});
     return true;
 }
 

@@ -21,6 +21,7 @@ struct bus_status {
     size_t room;
     char version[LIMIT_NAME_BYTES + 1];
     uint64_t uptime_ms;
+    uint64_t cpu_ms;
     uint64_t instance;
     uint64_t refused;
     uint64_t cursor; /* where the next part begins; 0: there is none */
@@ -96,6 +97,7 @@ static void status_finish(struct bus_status *status, const struct msg_status_end
         memcpy(status->version, end->version.data, end->version.bytes);
     status->version[end->version.bytes] = '\0';
     status->uptime_ms = end->uptime_ms;
+    status->cpu_ms = end->cpu_ms;
     status->refused = end->refused;
     status->cursor = end->cursor;
 }
@@ -203,6 +205,11 @@ const struct bus_status_journal *bus_status_journal(const struct bus_status *sta
 uint64_t bus_status_uptime_ms(const struct bus_status *status)
 {
     return status != NULL ? status->uptime_ms : 0;
+}
+
+uint64_t bus_status_cpu_ms(const struct bus_status *status)
+{
+    return status != NULL ? status->cpu_ms : 0;
 }
 
 uint64_t bus_status_instance(const struct bus_status *status)

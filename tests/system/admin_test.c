@@ -348,6 +348,31 @@ static uint64_t instance_of(struct bus_admin *admin)
     return instance;
 }
 
+static uint64_t cpu_of(struct bus_admin *admin)
+{
+    struct bus_error *error = NULL;
+    struct bus_status *status = NULL;
+    expect_code_of(bus_admin_status_get(admin, NULL, SOON_MS, &status, &error), BUS_OK, &error);
+    uint64_t cpu_ms = bus_status_cpu_ms(status);
+    bus_status_free(&status);
+    return cpu_ms;
+}
+
+/* Answers cost the broker time, so there is more of it at some point. */
+Test(admin, tells_the_processor_time_of_the_broker)
+{
+    struct bus_admin *admin = must_open_admin(stage.control, NULL);
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    uint64_t first_ms = cpu_of(admin);
+    uint64_t now_ms = first_ms;
+    while (now_ms == first_ms) {
+        cr_assert_lt(test_now_ms(), until_ms, "%llu ms", (unsigned long long)first_ms);
+        now_ms = cpu_of(admin);
+    }
+    cr_expect_gt(now_ms, first_ms);
+    bus_admin_close(&admin);
+}
+
 /* A tap that has read nothing yet knows it, too. */
 Test(admin_restart, tells_a_broker_with_its_journal_from_another_one)
 {

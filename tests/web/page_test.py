@@ -7,6 +7,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import threading
 import time
@@ -110,6 +111,7 @@ def test_shows_a_healthy_job(stage, browser, request):
     until(lambda: row_of(browser, "groups", "crew") is not None)
     until(lambda: any(row[0] == "slow" for row in rows(browser, "slow")))
     assert row_of(browser, "jobs", "train") is not None
+    until(lambda: re.search(r"CPU\d+ %", text(browser, "broker")))
     assert not browser.execute_script("return document.getElementById('graph').querySelector('a')")
     keep(request, browser, "healthy.png")
     due.commit(b"grads")

@@ -26,6 +26,7 @@ const state = {
   events: [],
   failedAt: [],     // when those of them that are failures happened
   ends: new Map(),  // of parties, by name and incarnation: their last event
+  load: null,       // the broker's two times in its last answer, and its CPU between the last two
   trouble: "",      // why there is no answer
   troubleAt: 0,
   instance: null,   // of the broker
@@ -70,13 +71,24 @@ function errorLink(id, text) {
 
 const rowsOf = (answer, kind) => (answer === null ? [] : answer.rows.filter((row) => row.kind === kind));
 
+// How much of one processor the broker used between two of its answers.
+function addLoad({ uptime_ms, cpu_ms }) {
+  const { load } = state;
+  const passed = load === null ? 0 : uptime_ms - load.uptime_ms;
+  if (load === null || passed < 0) { // another broker, or the same one started again
+    state.load = { uptime_ms, cpu_ms, text: "" };
+  } else if (passed > 0) {
+    state.load = { uptime_ms, cpu_ms, text: `${Math.round((cpu_ms - load.cpu_ms) / passed * 100)} %` };
+  }
+}
+
 function showBroker() {
   const broker = rowsOf(state.broker, "broker")[0];
   const journal = rowsOf(state.broker, "journal")[0];
   const alerts = [];
   if (broker !== undefined) {
     const facts = [["version", broker.version], ["up", duration(broker.uptime_ms)],
-      ["keeps", broker.durability], ["journal", journal.backend === "none" ? "none" : journal.state],
+      ["CPU", state.load.text], ["keeps", broker.durability], ["journal", journal.backend === "none" ? "none" : journal.state],
       ["refused", broker.refused]];
     $("broker").replaceChildren(...facts.map(([name, value]) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, value))));
@@ -311,7 +323,7 @@ function compareInstance(answer) {
   const { instance } = rowsOf(answer, "broker")[0];
   if (state.instance !== null && state.instance !== instance) {
     Object.assign(state, { isAnew: true, ofJob: null, why: null, verdict: null, events: [], failedAt: [],
-      ends: new Map() });
+      ends: new Map(), load: null });
     later(showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
   }
   state.instance = instance;
@@ -332,6 +344,7 @@ function takeAnswer(answer) {
     if (isOk) {
       compareInstance(answer);
       state.broker = answer;
+      addLoad(rowsOf(answer, "broker")[0]);
       state.trouble = "";
       state.troubleAt = Date.now();
       chooseJob();

@@ -314,6 +314,9 @@ BUS_API const char *bus_status_version(const struct bus_status *status);
 BUS_API enum bus_durability bus_status_durability(const struct bus_status *status);
 /* How long the broker has run.  [any] */
 BUS_API uint64_t bus_status_uptime_ms(const struct bus_status *status);
+/* How much processor time the broker has used, all its threads together.  0: not known; a broker
+ * from before this function does not tell it.  [any] */
+BUS_API uint64_t bus_status_cpu_ms(const struct bus_status *status);
 /* Which broker instance this is: a random number, drawn by a broker that starts without a journal
  * or with a new one.  A restart with the journal keeps it.  Jobs and ids of events mean something
  * within one instance only.  [any] */
