@@ -3,10 +3,14 @@
  * core to readers' sessions, in one thread, with no socket, clock or lock between them.
  *
  *   cost WORK COUNT [topics=N] [parties=N] [slots=N]
+ *   cost metrics|status STEPS [topics=N] [parties=N] [slots=N]
  *
  * Does WORK for COUNT values once to warm up, then again, and that is counted (cost.sh: by
  * callgrind, which is asked to begin and end here).  What lies around it (other topics, parties,
- * open slots) is there before, and how many bytes the broker has then is said. */
+ * open slots) is there before, and how many bytes the broker has then is said.
+ *
+ * A question of an operator is answered in steps.  Each is counted alone, with the rows that
+ * it tells, encoded; there have to be at least STEPS of them. */
 #include "broker/io/core_port.h"
 #include "libbus/base/must.h"
 #include "libbus/session/session.h"
@@ -17,6 +21,8 @@
 #include <valgrind/callgrind.h>
 
 enum { READERS_MAX = 8, LOT = 64, VALUE_BYTES_MAX = 4096, VALUES_AT_ONCE = 1024 };
+enum { TOPIC_BYTES_LEAST = 100 };
+enum { OUTS_MAX = 4096 };                                               /* messages of one step */
 enum { TOPICS_OF_ONE = 10000, SLOTS_OF_ONE = 50000, PARTIES_MAX = 64 }; /* of what lies around */
 
 /* A party: its session, and its connections, numbered by their place. */
@@ -164,6 +170,7 @@ static void surround(uint64_t topics, uint64_t others, uint64_t slots)
 {
     struct party *party = NULL;
     char name[64];
+    uint64_t before = memory.bytes_used;
     for (uint64_t i = 0; i < others; i++) {
         snprintf(name, sizeof name, "other-%llu", (unsigned long long)i);
         (void)join(name);
@@ -176,7 +183,10 @@ static void surround(uint64_t topics, uint64_t others, uint64_t slots)
         snprintf(name, sizeof name, "talker-%llu/%llu", (unsigned long long)(i / TOPICS_OF_ONE),
                  (unsigned long long)i);
         (void)topic_of(party, name);
+        if (i % LOT == LOT - 1 || i % TOPICS_OF_ONE == TOPICS_OF_ONE - 1 || i == topics - 1)
+            talk(party);
     }
+    must(memory.bytes_used - before >= topics * TOPIC_BYTES_LEAST); /* the broker has them */
     for (uint64_t i = 0; i < slots; i++) {
         if (i == 0)
             party = join("promiser");
@@ -301,6 +311,70 @@ static void carry_out(const struct work *work, struct stream *stream, uint64_t c
         settle(stream, count, work->fails);
 }
 
+/* ---- what operators ask ---------------------------------------------------------------------- */
+
+/* One step: the question, or none while its answer goes on.  Whether the answer is over; cursor: of
+ * its next part, or 0. */
+static bool step_counted(conn_id conn, const struct msg *question, uint64_t *cursor)
+{
+    static uint8_t bytes[LIMIT_CONTROL_BYTES];
+    static struct core_port_out outs[OUTS_MAX];
+    size_t count = 0;
+    size_t out_count = 0;
+    bool is_over = false;
+    if (question != NULL)
+        must(msg_encode(question, bytes, sizeof bytes, &count) == WIRE_OK);
+    CALLGRIND_START_INSTRUMENTATION;
+    CALLGRIND_ZERO_STATS;
+    if (question != NULL)
+        core_port_control_in(port, now, conn, span_of(bytes, count));
+    else
+        core_port_tick(port, now);
+    while (out_count < OUTS_MAX && core_port_out(port, &outs[out_count]))
+        out_count += 1;
+    CALLGRIND_STOP_INSTRUMENTATION;
+    CALLGRIND_DUMP_STATS;
+    must(out_count < OUTS_MAX);
+    for (size_t i = 0; i < out_count; i++) {
+        struct msg msg;
+        must(outs[i].kind == CORE_PORT_CONTROL);
+        must(msg_decode(buffer_span(outs[i].part), MSG_LANE_CONTROL, MSG_TO_CLIENT, &msg, NULL) ==
+             WIRE_OK);
+        is_over |= msg.type == MSG_METRICS_END || msg.type == MSG_STATUS_END;
+        if (msg.type == MSG_STATUS_END)
+            *cursor = msg.as.status_end.cursor;
+        buffer_unref(&outs[i].part);
+    }
+    return is_over;
+}
+
+/* One party reads all topics, so there is a subscription with as many routes. */
+static void ask(enum msg_type type, uint64_t steps_least)
+{
+    const struct session_sub_options options = {.from_seq = 0};
+    struct msg question = {.type = type};
+    uint32_t sub = 0;
+    uint64_t steps = 0;
+    uint64_t cursor = 0;
+    struct party *reader = join("reader");
+    must(session_subscribe(reader->session, span_text("#"), &options, &sub) == CODE_OK);
+    talk(reader);
+    conn_id conn = conn_of(join(""), 0);
+    do {
+        if (type == MSG_STATUS)
+            question.as.status = (struct msg_status){.request = ++steps, .cursor = cursor};
+        else
+            question.as.metrics.request = ++steps;
+        cursor = 0;
+        if (step_counted(conn, &question, &cursor))
+            continue;
+        do
+            steps += 1;
+        while (!step_counted(conn, NULL, &cursor));
+    } while (cursor != 0);
+    must(steps >= steps_least);
+}
+
 static uint64_t number_of(int argc, char **argv, const char *name)
 {
     size_t bytes = strlen(name);
@@ -310,13 +384,26 @@ static uint64_t number_of(int argc, char **argv, const char *name)
     return 0;
 }
 
+static void count_work(const struct work *work, uint64_t count)
+{
+    struct stream stream;
+    open_stream(&stream, work->readers);
+    carry_out(work, &stream, count);
+    CALLGRIND_START_INSTRUMENTATION;
+    carry_out(work, &stream, count);
+    CALLGRIND_STOP_INSTRUMENTATION;
+    must(stream.read == 2 * count * work->readers);
+}
+
 int main(int argc, char **argv)
 {
     const struct work *work = NULL;
     for (size_t i = 0; argc > 2 && i < sizeof works / sizeof works[0]; i++)
         if (strcmp(works[i].name, argv[1]) == 0)
             work = &works[i];
-    if (work == NULL) {
+    bool is_metrics = argc > 2 && strcmp(argv[1], "metrics") == 0;
+    bool is_question = is_metrics || (argc > 2 && strcmp(argv[1], "status") == 0);
+    if (work == NULL && !is_question) {
         fprintf(stderr, "usage: %s WORK COUNT [topics=N] [parties=N] [slots=N]\n", argv[0]);
         return 2;
     }
@@ -336,13 +423,10 @@ int main(int argc, char **argv)
     must(parties != NULL && port != NULL);
     surround(number_of(argc, argv, "topics"), others, number_of(argc, argv, "slots"));
     printf("bytes %llu\n", (unsigned long long)memory.bytes_used);
-    struct stream stream;
-    open_stream(&stream, work->readers);
-    carry_out(work, &stream, count);
-    CALLGRIND_START_INSTRUMENTATION;
-    carry_out(work, &stream, count);
-    CALLGRIND_STOP_INSTRUMENTATION;
-    must(stream.read == 2 * count * work->readers);
+    if (is_question)
+        ask(is_metrics ? MSG_METRICS : MSG_STATUS, count);
+    else
+        count_work(work, count);
     for (uint32_t i = 0; i < party_count; i++)
         session_free(&parties[i].session);
     core_port_free(&port);
