@@ -37,6 +37,22 @@ grep -q -F 'install(TARGETS ${arg_UNPARSED_ARGUMENTS}' "$work/installs" || die "
 ! grep -v -F 'install(TARGETS ${arg_UNPARSED_ARGUMENTS}' "$work/installs" ||
     die "installed, and not by errbus_install()"
 
+# A file that is made has to be among what the target `installed` builds.  A link is made with the
+# library that it leads to.
+if [ -e "$build/build.ninja" ]; then
+    ninja -C "$build" -t inputs installed | sort >"$work/inputs"
+    ninja -C "$build" -t targets all | sed 's/: [^:]*$//' | sort >"$work/made"
+    find "$build" -name cmake_install.cmake -exec sed -n \
+        -e "s|^ *\"$build/\([^\"]*[^/\"]\)\".*|\1|p" \
+        -e "s|.* FILES \"$build/\([^\"]*[^/\"]\)\".*|\1|p" {} + | sort -u >"$work/installs"
+    comm -12 "$work/installs" "$work/made" >"$work/both"
+    grep -q '^clients/errbus$' "$work/both" || die "errbus is not among the files that are installed"
+    comm -23 "$work/both" "$work/inputs" | while read -r file; do
+        [ -L "$build/$file" ] || echo "$file"
+    done >"$work/log"
+    [ ! -s "$work/log" ] || die "installed, and not built by the target installed"
+fi
+
 # ---- install, then move -----------------------------------------------------------------------------
 "$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || die "cannot install"
 mv "$work/first" "$work/moved"
