@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { HEAD_BYTES = 5, PLACE_BYTES = 12 };
+enum { HEAD_BYTES = 5, PLACE_BYTES = 12, BEHIND_BYTES = 4 };
 
 static uint8_t *codec_put(uint8_t *at, uint64_t number, int bytes)
 {
@@ -33,8 +33,21 @@ static enum journal_codec_tag tag_of(const struct payload_table *payloads,
         return JOURNAL_CODEC_NO_PAYLOAD;
     if (effect->payload == fresh)
         return JOURNAL_CODEC_NEWEST_PAYLOAD;
-    must(payload_at(payloads, effect->payload) != PAYLOAD_NOWHERE);
+    if (payload_at(payloads, effect->payload) == PAYLOAD_NOWHERE)
+        return JOURNAL_CODEC_PAYLOAD_BEHIND; /* the task of a value just written died at once */
     return JOURNAL_CODEC_PAYLOAD_AT;
+}
+
+/* Of what stands between head and fact. */
+static size_t place_bytes(enum journal_codec_tag tag)
+{
+    switch (tag) {
+    case JOURNAL_CODEC_PAYLOAD_AT: return PLACE_BYTES;
+    case JOURNAL_CODEC_PAYLOAD_BEHIND: return BEHIND_BYTES;
+    case JOURNAL_CODEC_NO_PAYLOAD:
+    case JOURNAL_CODEC_NEWEST_PAYLOAD: break;
+    }
+    return 0;
 }
 
 /* The payload that these facts speak of and that is not on its way yet, or 0. */
@@ -56,8 +69,7 @@ static payload_id find_fresh(const struct effects *effects, uint32_t at, uint32_
 static size_t entry_bytes(const struct effects *effects, const struct effect *effect,
                           enum journal_codec_tag tag)
 {
-    size_t place_bytes = tag == JOURNAL_CODEC_PAYLOAD_AT ? PLACE_BYTES : 0;
-    return HEAD_BYTES + place_bytes + effects_record(effects, effect).bytes;
+    return HEAD_BYTES + place_bytes(tag) + effects_record(effects, effect).bytes;
 }
 
 static uint8_t *write_entry(uint8_t *at, const struct effects *effects, const struct effect *effect,
@@ -70,6 +82,8 @@ static uint8_t *write_entry(uint8_t *at, const struct effects *effects, const st
         at = codec_put(at, payload_at(payloads, effect->payload), 8);
         at = codec_put(at, payload_bytes(payloads, effect->payload), 4);
     }
+    if (tag == JOURNAL_CODEC_PAYLOAD_BEHIND)
+        at = codec_put(at, payload_behind(payloads, effect->payload), BEHIND_BYTES);
     memcpy(at, record.data, record.bytes);
     return at + record.bytes;
 }
@@ -128,6 +142,7 @@ struct journal_step *journal_codec_move(struct payload_table *payloads, payload_
         return NULL;
     struct journal_step *step = journal_step_new(1, 0);
     must(step != NULL);
+    payload_give_anew(payloads, payload);
     journal_step_payload(step, JOURNAL_CODEC_PAYLOAD, payload_key(payloads, payload), bytes);
     return step;
 }
@@ -142,10 +157,10 @@ enum wire_err journal_codec_next(struct journal_codec_reader *reader,
         return WIRE_EMPTY;
     if (reader->left.bytes < HEAD_BYTES)
         return WIRE_TRUNCATED;
-    if (at[0] > JOURNAL_CODEC_PAYLOAD_AT)
+    if (at[0] > JOURNAL_CODEC_PAYLOAD_BEHIND)
         return WIRE_RANGE;
     *out_entry = (struct journal_codec_entry){.tag = (enum journal_codec_tag)at[0]};
-    size_t head = HEAD_BYTES + (out_entry->tag == JOURNAL_CODEC_PAYLOAD_AT ? PLACE_BYTES : 0);
+    size_t head = HEAD_BYTES + place_bytes(out_entry->tag);
     size_t bytes = (size_t)codec_get(at + 1, 4);
     if (reader->left.bytes < head || reader->left.bytes - head < bytes)
         return WIRE_TRUNCATED;
@@ -153,6 +168,8 @@ enum wire_err journal_codec_next(struct journal_codec_reader *reader,
         out_entry->payload_at = codec_get(at + HEAD_BYTES, 8);
         out_entry->payload_bytes = (uint32_t)codec_get(at + HEAD_BYTES + 8, 4);
     }
+    if (out_entry->tag == JOURNAL_CODEC_PAYLOAD_BEHIND)
+        out_entry->behind = (uint32_t)codec_get(at + HEAD_BYTES, BEHIND_BYTES);
     out_entry->fact = span_of(at + head, bytes);
     reader->left = span_of(at + head + bytes, reader->left.bytes - head - bytes);
     return WIRE_OK;

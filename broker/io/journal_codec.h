@@ -47,7 +47,9 @@ struct journal_step *journal_codec_move(struct payload_table *payloads, payload_
 enum journal_codec_tag {
     JOURNAL_CODEC_NO_PAYLOAD = 0,
     JOURNAL_CODEC_NEWEST_PAYLOAD = 1,
-    JOURNAL_CODEC_PAYLOAD_AT = 2
+    JOURNAL_CODEC_PAYLOAD_AT = 2,
+    /* It is on its way into the journal, so its position is not known yet. */
+    JOURNAL_CODEC_PAYLOAD_BEHIND = 3
 };
 struct journal_codec_reader {
     struct span left;
@@ -56,6 +58,7 @@ struct journal_codec_entry {
     enum journal_codec_tag tag;
     uint64_t payload_at; /* PAYLOAD_AT */
     uint32_t payload_bytes;
+    uint32_t behind; /* PAYLOAD_BEHIND: so many records of payloads came since; 0: the newest */
     struct span fact;
 };
 /* WIRE_EMPTY: no more.  Errors: WIRE_TRUNCATED, WIRE_RANGE. */

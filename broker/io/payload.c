@@ -155,9 +155,24 @@ bool payload_add_stored(struct payload_table *table, uint64_t at, uint32_t bytes
 bool payload_give(struct payload_table *table, payload_id id)
 {
     struct payload *payload = payload_find(table, id);
-    bool is_new = !payload->is_given;
+    if (payload->is_given)
+        return false;
+    payload_give_anew(table, id);
+    return true;
+}
+
+void payload_give_anew(struct payload_table *table, payload_id id)
+{
+    struct payload *payload = payload_find(table, id);
     payload->is_given = true;
-    return is_new;
+    payload->given_as = ++table->given_count;
+}
+
+uint32_t payload_behind(const struct payload_table *table, payload_id id)
+{
+    const struct payload *payload = payload_find(table, id);
+    must(payload->is_given);
+    return table->given_count - payload->given_as;
 }
 
 uint64_t payload_at(const struct payload_table *table, payload_id id)

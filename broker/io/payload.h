@@ -27,12 +27,13 @@ struct payload {
     struct buffer *buffer; /* NULL: in the journal only */
     uint64_t at;           /* position in the journal, or PAYLOAD_NOWHERE */
     uint32_t refs;
-    uint32_t before; /* in memory and in the journal: the id of the next older one, or 0 */
-    uint32_t behind; /* ... of the next newer one */
-    uint32_t next;   /* free: the next free place; unreferenced: the next to be swept; 0: none */
-    bool is_given;   /* it is on its way into the journal, or there */
-    bool is_moving;  /* it is written anew; `at` is the old place until it has the new one */
-    bool is_doomed;  /* among those to be swept, unless retained again until then */
+    uint32_t before;   /* in memory and in the journal: the id of the next older one, or 0 */
+    uint32_t behind;   /* ... of the next newer one */
+    uint32_t next;     /* free: the next free place; unreferenced: the next to be swept; 0: none */
+    uint32_t given_as; /* its number among those given to the journal */
+    bool is_given;     /* it is on its way into the journal, or there */
+    bool is_moving;    /* it is written anew; `at` is the old place until it has the new one */
+    bool is_doomed;    /* among those to be swept, unless retained again until then */
 };
 
 /* Where payloads are that are not in memory. */
@@ -53,6 +54,7 @@ struct payload_table {
     uint32_t count;
     uint32_t logged_count; /* of these, in the journal */
     uint32_t moving_count; /* of these, being written anew */
+    uint32_t given_count;  /* records given to the journal so far, modulo 2^32 */
     uint64_t bytes;
     struct payload_store store; /* fetch NULL: there is none */
     uint64_t memory_used;       /* bytes in memory */
@@ -74,6 +76,10 @@ bool payload_add_stored(struct payload_table *table, uint64_t at, uint32_t bytes
 uint64_t payload_key(const struct payload_table *table, payload_id id);
 /* It goes into the journal now; false: it did before. */
 bool payload_give(struct payload_table *table, payload_id id);
+/* Another record of it goes into the journal now. */
+void payload_give_anew(struct payload_table *table, payload_id id);
+/* How many records of payloads were given to the journal since this one, which was, too. */
+uint32_t payload_behind(const struct payload_table *table, payload_id id);
 /* Its position in the journal, or PAYLOAD_NOWHERE. */
 uint64_t payload_at(const struct payload_table *table, payload_id id);
 uint32_t payload_bytes(const struct payload_table *table, payload_id id);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* recovery.c -- see recovery.h.
  *
- * A fact may need a payload: the newest one before it, or, in a checkpoint, one at an older
- * position.  The older ones are kept for the whole replay, because later facts may need them too.
+ * A fact may need a payload: the newest one before it; or one at an older position; or one that
+ * was on its way when the fact was written, by how many payloads came since.  The older ones are
+ * kept for the whole replay, because later facts may need them too.
  * In the end the port drops those that no fact used.  Their bytes stay in the journal until they
  * are sent.
  *
@@ -18,6 +19,11 @@
 
 #include <stdio.h>
 
+struct place {
+    uint64_t at;
+    uint32_t bytes;
+};
+
 struct replay {
     bool is_in_checkpoint; /* that it begins with */
     struct journal *journal;
@@ -25,11 +31,16 @@ struct replay {
     struct memory memory;
     struct id_map older; /* position of a payload to its id */
     payload_id newest;   /* 0: none yet */
+    struct place *met;   /* all payloads since the beginning or a gap, in order */
+    uint32_t met_count, met_room;
     struct service_manager *manager;
     struct recovery *out;
 };
 
 static const char *short_of_memory = "out of memory";
+static const char *payload_missing = "a fact needs a payload that is missing";
+
+enum { PLACES_FIRST = 1024 };
 
 /* ---- payloads -------------------------------------------------------------------------------- */
 
@@ -42,8 +53,28 @@ static const char *add_payload(struct replay *replay, uint64_t at, size_t bytes,
     return is_added ? NULL : short_of_memory;
 }
 
+static bool met_payload_at(struct replay *replay, uint64_t at, size_t bytes)
+{
+    if (replay->met_count == replay->met_room) {
+        size_t size = sizeof *replay->met;
+        uint32_t room = replay->met_room > 0 ? replay->met_room * 2 : PLACES_FIRST;
+        struct place *met =
+            replay->met_room <= UINT32_MAX / 2
+                ? memory_resize(&replay->memory, replay->met, replay->met_room * size, room * size)
+                : NULL;
+        if (met == NULL)
+            return false;
+        replay->met = met;
+        replay->met_room = room;
+    }
+    replay->met[replay->met_count++] = (struct place){.at = at, .bytes = (uint32_t)bytes};
+    return true;
+}
+
 static const char *meet_payload(struct replay *replay, const struct journal_found *found)
 {
+    if (!met_payload_at(replay, found->at, found->body.bytes))
+        return short_of_memory;
     if (replay->newest != 0)
         core_port_payload_drop(replay->port, replay->newest);
     replay->newest = 0;
@@ -57,6 +88,7 @@ static void meet_gap(struct replay *replay)
     if (replay->newest != 0)
         core_port_payload_drop(replay->port, replay->newest);
     replay->newest = 0;
+    replay->met_count = 0;
     replay->out->gaps += 1;
 }
 
@@ -70,15 +102,28 @@ static const char *find_older(struct replay *replay, const struct journal_codec_
     /* Its bytes were found good when the journal was opened. */
     if (entry->payload_at >= journal_first(replay->journal) &&
         journal_fetch(replay->journal, entry->payload_at, NULL, entry->payload_bytes) != JOURNAL_OK)
-        return "a payload that the checkpoint needs is missing";
+        return "a payload that a fact needs is missing";
     const char *wrong = add_payload(replay, entry->payload_at, entry->payload_bytes, out_id);
     if (wrong == NULL)
         (void)id_map_put(&replay->older, entry->payload_at, *out_id); /* reserved */
     return wrong;
 }
 
+/* The same of a payload that was on its way. */
+static const char *find_behind(struct replay *replay, struct journal_codec_entry entry,
+                               payload_id *out_id)
+{
+    if (entry.behind >= replay->met_count)
+        return payload_missing;
+    const struct place *place = &replay->met[replay->met_count - 1 - entry.behind];
+    entry.payload_at = place->at;
+    entry.payload_bytes = place->bytes;
+    return find_older(replay, &entry, out_id);
+}
+
 static void drop_payloads(struct replay *replay)
 {
+    memory_give(&replay->memory, replay->met, replay->met_room * sizeof *replay->met);
     if (replay->newest != 0)
         core_port_payload_drop(replay->port, replay->newest);
     for (uint32_t i = 0; i < replay->older.room; i++)
@@ -95,9 +140,11 @@ static const char *replay_entry(struct replay *replay, const struct journal_code
     const char *wrong = NULL;
     if (entry->tag == JOURNAL_CODEC_NEWEST_PAYLOAD) {
         payload = replay->newest;
-        wrong = payload != 0 ? NULL : "a fact needs a payload that is missing";
+        wrong = payload != 0 ? NULL : payload_missing;
     } else if (entry->tag == JOURNAL_CODEC_PAYLOAD_AT) {
         wrong = find_older(replay, entry, &payload);
+    } else if (entry->tag == JOURNAL_CODEC_PAYLOAD_BEHIND) {
+        wrong = find_behind(replay, *entry, &payload);
     }
     return wrong != NULL ? wrong : core_port_replay(replay->port, entry->fact, payload);
 }

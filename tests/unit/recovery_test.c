@@ -88,11 +88,13 @@ static struct memory memory;
 static struct journal *journal;
 static uint8_t body[512];
 static size_t body_bytes;
+static uint32_t behind; /* of a fact whose payload is that far behind */
 
 static void init(void)
 {
     sim = sim_disk_new(3);
     memory_heap_init(&memory, UINT64_MAX);
+    behind = 0;
     port = core_port_new(&memory, NULL, 0);
     journal = driver_open(sim);
     cr_assert_not_null(port);
@@ -127,6 +129,8 @@ static void add_fact(enum journal_codec_tag tag, uint64_t number, uint64_t paylo
         put(payload_at, 8);
         put(payload_bytes, 4);
     }
+    if (tag == JOURNAL_CODEC_PAYLOAD_BEHIND)
+        put(behind, 4);
     memcpy(body + body_bytes, record, bytes);
     body_bytes += bytes;
 }
@@ -283,12 +287,57 @@ Test(recovery, refuses_facts_of_a_payload_that_is_not_there)
     expect_refused("a fact needs a payload that is missing");
 }
 
+/* Facts of payloads that the journal's thread had still when they were decided. */
+static void append_facts_behind(uint64_t number, uint32_t how_far)
+{
+    behind = how_far;
+    add_fact(JOURNAL_CODEC_PAYLOAD_BEHIND, number, 0, 0);
+    append_facts(0);
+}
+
+Test(recovery, finds_the_payload_that_was_on_its_way)
+{
+    append(JOURNAL_CODEC_PAYLOAD, span_text("task"), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("written anew"), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("another"), 0);
+    append_facts_behind(1, 2);
+    append_facts_behind(2, 2);
+    append_facts_behind(3, 0);
+    recover(3, 5);
+    expect_told(0, 1, true);
+    expect_told(1, 2, true);
+    expect_told(2, 3, true);
+    cr_assert_eq(told[0].payload, told[1].payload);
+    cr_assert_neq(told[0].payload, told[2].payload);
+    cr_assert_eq(core_port_payload_bytes(port), strlen("task") + strlen("another"));
+}
+
+/* More of them than there is room for in the beginning. */
+Test(recovery, finds_a_payload_far_behind)
+{
+    enum { PAYLOADS = 3000 };
+    append(JOURNAL_CODEC_PAYLOAD, span_text("task"), 0);
+    for (int i = 1; i < PAYLOADS; i++)
+        append(JOURNAL_CODEC_PAYLOAD, span_text("another"), 0);
+    append_facts_behind(1, PAYLOADS - 1);
+    recover(1, PAYLOADS + 1);
+    expect_told(0, 1, true);
+    cr_assert_eq(core_port_payload_bytes(port), strlen("task"));
+}
+
+Test(recovery, refuses_a_payload_before_the_first)
+{
+    append(JOURNAL_CODEC_PAYLOAD, span_text("task"), 0);
+    append_facts_behind(1, 1);
+    expect_refused("a fact needs a payload that is missing");
+}
+
 Test(recovery, refuses_a_place_where_no_such_payload_is)
 {
     uint64_t at = append(JOURNAL_CODEC_PAYLOAD, span_text("kept"), 0);
     add_fact(JOURNAL_CODEC_PAYLOAD_AT, 1, at, 5);
     append_facts(JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
-    expect_refused("a payload that the checkpoint needs is missing");
+    expect_refused("a payload that a fact needs is missing");
 }
 
 Test(recovery, refuses_an_empty_payload)
@@ -398,4 +447,14 @@ Test(recovery, counts_what_a_repair_cut_out)
     append_two(JOURNAL_CODEC_NO_PAYLOAD);
     lose("first");
     recover(2, 1);
+}
+
+Test(recovery, takes_no_payload_from_before_a_gap)
+{
+    append(JOURNAL_CODEC_PAYLOAD, span_text("first"), 0);
+    append(JOURNAL_CODEC_PAYLOAD, span_text("other"), 0);
+    append_facts_behind(1, 1);
+    lose("other");
+    expect_refused("cannot be replayed, because a repair cut out records before it: a fact needs "
+                   "a payload that is missing");
 }
