@@ -233,6 +233,12 @@ static void wait_take(struct new_connections *connections, struct new_connection
 
 /* ---- what becomes of a connection ------------------------------------------------------------ */
 
+static enum lane lane_of(const struct new_connections *connections,
+                         const struct new_connection *entry)
+{
+    return (enum lane)((entry - connections->items) % LANE_COUNT);
+}
+
 static void leave(struct new_connections *connections, struct new_connection *entry, int64_t now_ns)
 {
     if (entry->state == CONNECTION_NONE)
@@ -242,7 +248,10 @@ static void leave(struct new_connections *connections, struct new_connection *en
         wait_take(connections, entry);
     if (is_failure && !entry->is_refused && entry->address != 0 && connections->counts_failures)
         count_failure(connections, entry->address, now_ns);
-    connections->leaving -= entry->state == CONNECTION_LEAVING;
+    if (entry->state == CONNECTION_LEAVING)
+        connections->leaving -= 1;
+    else
+        connections->here[lane_of(connections, entry)] -= 1;
     connections->open -= 1;
     entry->state = CONNECTION_NONE;
 }
@@ -261,6 +270,8 @@ bool new_connections_came(struct new_connections *connections, enum lane lane, i
         connections->leaving += 1;
     } else if (!wait_push(connections, entry, now_ns)) {
         return true;
+    } else {
+        connections->here[lane] += 1;
     }
     connections->open += 1;
     return !is_refused;
@@ -300,10 +311,18 @@ void new_connections_left(struct new_connections *connections, enum lane lane, i
 
 /* ---- who goes -------------------------------------------------------------------------------- */
 
+/* Of descriptors: those that are taken, and those of data connections that are to come. */
+static uint32_t places_needed(const struct new_connections *connections)
+{
+    uint32_t control = connections->here[LANE_CONTROL];
+    uint32_t data = connections->here[LANE_DATA];
+    return control + (data > control ? data : control);
+}
+
 static bool are_too_many(const struct new_connections *connections)
 {
     return connections->waiting > LIMIT_NEW_CONNECTIONS ||
-           connections->open - connections->leaving > connections->open_max;
+           places_needed(connections) > connections->open_max;
 }
 
 int64_t new_connections_due_ns(const struct new_connections *connections)
@@ -337,5 +356,6 @@ bool new_connections_next(struct new_connections *connections, int64_t now_ns, i
     wait_take(connections, entry);
     entry->state = CONNECTION_LEAVING;
     connections->leaving += 1;
+    connections->here[lane_of(connections, entry)] -= 1;
     return true;
 }

@@ -9,6 +9,10 @@
  * longest.  So one host cannot push out the others.  A connection that has sent something is not
  * new, and is never closed here.
  *
+ * A party has two connections, and is let in by its control connection.  So each control connection
+ * keeps a place for a data connection, whether it comes or not: otherwise the next party's control
+ * connection could take it, and who was let in could not go on.
+ *
  * A handshake with keys costs the broker a millisecond, before it learns that a key is unknown.  So
  * a connection that ends without having sent anything counts against its address.  An address may
  * have so many of them in a second.  When they are used up, the address is refused for a while:
@@ -64,11 +68,12 @@ struct new_connections {
     struct id_map host_ids;      /* address -> place */
     struct new_hosts busy, idle; /* with new connections; without, the longest idle first */
     struct refused_addresses refused;
-    bool counts_failures; /* a handshake costs something */
-    uint32_t first, last; /* the one that waits longest first */
-    uint32_t waiting;     /* new ones */
-    uint32_t leaving;     /* let go, and not closed yet */
-    uint32_t open;        /* connections, all of them */
+    bool counts_failures;      /* a handshake costs something */
+    uint32_t first, last;      /* the one that waits longest first */
+    uint32_t waiting;          /* new ones */
+    uint32_t leaving;          /* let go, and not closed yet */
+    uint32_t open;             /* connections, all of them */
+    uint32_t here[LANE_COUNT]; /* ... but for those that leave, by lane */
     uint32_t open_max;
     int64_t wait_ns;
 };

@@ -9,7 +9,7 @@
 
 #include <criterion/criterion.h>
 
-enum { OPEN_MAX = 2 * LIMIT_NEW_CONNECTIONS, WAIT_NS = 1000 };
+enum { OPEN_MAX = 4 * LIMIT_NEW_CONNECTIONS, WAIT_NS = 1000 };
 
 static struct memory memory;
 static struct new_connections connections;
@@ -125,7 +125,7 @@ Test(new_connections, are_only_so_many)
 
 Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
 {
-    connections.open_max = 10;
+    connections.open_max = 20;
     come(0, 9, 0);
     for (int fd = 0; fd < 8; fd++)
         new_connections_spoke(&connections, LANE_CONTROL, fd);
@@ -144,6 +144,35 @@ Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
     cr_expect(new_connections_is_leaving(&connections, LANE_CONTROL, 11));
     cr_expect_not(new_connections_is_leaving(&connections, LANE_DATA, 11));
     expect_none(1);
+}
+
+/* Ten descriptors are enough for five parties.  The fourth's data connection is slow: its place is
+ * kept, whoever else comes. */
+Test(new_connections, keep_a_place_for_the_data_connection_of_who_is_in)
+{
+    connections.open_max = 10;
+    for (int fd = 0; fd < 5; fd++) {
+        came(LANE_CONTROL, fd, HOST, 0);
+        new_connections_spoke(&connections, LANE_CONTROL, fd);
+        expect_none(1);
+    }
+    for (int fd = 10; fd < 14; fd++) {
+        came(LANE_DATA, fd, HOST, 0);
+        new_connections_spoke(&connections, LANE_DATA, fd);
+    }
+    came(LANE_CONTROL, 20, HOST, 0);
+    expect_next(1, 20);
+    new_connections_left(&connections, LANE_CONTROL, 20, 1);
+    came(LANE_DATA, 14, HOST, 1);
+    expect_none(2);
+    new_connections_spoke(&connections, LANE_DATA, 14);
+    came(LANE_DATA, 15, HOST, 2);
+    expect_next(2, 15); /* it is nobody's */
+    new_connections_left(&connections, LANE_DATA, 15, 2);
+    new_connections_left(&connections, LANE_DATA, 14, 3);
+    new_connections_left(&connections, LANE_CONTROL, 4, 3);
+    came(LANE_CONTROL, 20, HOST, 3);
+    expect_none(4);
 }
 
 Test(new_connections, without_a_descriptor_or_memory_are_not_known)
