@@ -54,6 +54,13 @@ void history_forget(struct history *history)
     history->forgotten += 1;
 }
 
+void history_skip(struct history *history, uint64_t next_id)
+{
+    if (next_id > history->next_id) {
+        history->next_id = next_id;
+    }
+}
+
 bool history_add(struct history *history, uint64_t id, char *brief, char *whole,
                  struct bus_error *error)
 {

@@ -32,13 +32,15 @@ struct history {
     size_t head;
     size_t count;
     size_t bytes;
-    uint64_t next_id;   /* behind the newest; 0: there was none */
+    uint64_t next_id;   /* behind the newest, or behind those that are missing; 0: none so far */
     uint32_t forgotten; /* how often it forgot all */
 };
 
 /* Takes texts and error over, also if it fails: false: no memory. */
 bool history_add(struct history *history, uint64_t id, char *brief, char *whole,
                  struct bus_error *error);
+/* Events before this id are missing, and none of them comes any more. */
+void history_skip(struct history *history, uint64_t next_id);
 /* All that is here goes, ids may begin anew, and `forgotten` rises. */
 void history_forget(struct history *history);
 /* The first event from this id on, or NULL: there is none yet.  Good until the next call that

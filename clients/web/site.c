@@ -488,6 +488,7 @@ static bool read_events(struct site *site, struct looked_at *job)
     bool is_anew = watch_begin_anew(&job->watch, now_ms());
     size_t count = watch_read(&job->watch, now_ms(), events);
     bool is_caught_up = watch_is_caught_up(&job->watch);
+    bool is_gap = false;
     pthread_mutex_lock(&site->lock);
     if (is_anew) {
         history_forget(&job->history);
@@ -499,7 +500,9 @@ static bool read_events(struct site *site, struct looked_at *job)
                           events[i].error);
     }
     job->is_caught_up |= is_caught_up;
-    if (count > 0 || is_anew) {
+    is_gap = job->watch.next_id > job->history.next_id;
+    history_skip(&job->history, job->watch.next_id);
+    if (count > 0 || is_anew || is_gap) {
         streams_wake(&site->streams, &job->history);
     }
     pthread_mutex_unlock(&site->lock);

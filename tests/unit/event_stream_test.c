@@ -72,6 +72,25 @@ Test(event_stream, says_which_events_are_missing)
            "id: 7\ndata: {\"id\":7}\n\n");
 }
 
+/* The tap was too slow at the end of a storm, and nothing happens for long. */
+Test(event_stream, says_at_once_that_the_last_events_are_missing)
+{
+    add(5);
+    next_id = 5;
+    history_skip(&history, 9);
+    expect("id: 5\ndata: {\"id\":5}\n\n"
+           "id: 8\nevent: gap\ndata: {\"first_id\":6,\"last_id\":8}\n\n");
+    expect(NULL);
+    history_skip(&history, 7); /* it is behind that */
+    expect(NULL);
+    add(9);
+    expect("id: 9\ndata: {\"id\":9}\n\n");
+    next_id = 0;
+    expect("id: 5\ndata: {\"id\":5}\n\n"
+           "id: 8\nevent: gap\ndata: {\"first_id\":6,\"last_id\":8}\n\n"
+           "id: 9\ndata: {\"id\":9}\n\n");
+}
+
 Test(event_stream, says_that_the_broker_forgot_events)
 {
     add(5);
