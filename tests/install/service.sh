@@ -105,6 +105,23 @@ with urlopen(sys.argv[1] + "/api/stream?job=default&from=1", timeout=60) as stre
 END
 }
 
+# expect_allowed WHO: what is in the trace lies within the unit.
+expect_allowed() {
+    sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$work/trace" | sort -u >"$work/calls"
+    [ "$(wc -l <"$work/calls")" -gt 30 ] || die "$1: strace saw too few calls"
+    comm -23 "$work/calls" "$work/allowed" >"$work/log"
+    [ ! -s "$work/log" ] || die "$1: calls that the unit forbids"
+    families=$(sed -n 's/^RestrictAddressFamilies=//p' "$unit")
+    sed -n 's/^.* socket(\(AF_[A-Z0-9_]*\),.*/\1/p' "$work/trace" | sort -u >"$work/families"
+    [ -s "$work/families" ] || die "strace saw no socket"
+    while read -r family; do
+        case " $families " in *" $family "*) ;; *) die "$1: the unit forbids $family" ;; esac
+    done <"$work/families"
+    # What MemoryDenyWriteExecute= refuses.
+    ! grep -E ' (mmap|mprotect|pkey_mprotect)\(.*(PROT_WRITE\|PROT_EXEC|mprotect.*PROT_EXEC)' "$work/trace" \
+        >"$work/log" || die "$1: memory that the unit forbids"
+}
+
 # run OPTION...: a broker under strace that serves a value, an error and a reload, and stops.
 run() {
     mkdir -p "$work/state"
@@ -130,19 +147,7 @@ run() {
     kill -TERM $child
     wait "$broker" || die "errbusd $*: ends with $?"
     broker=
-    sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$work/trace" | sort -u >"$work/calls"
-    [ "$(wc -l <"$work/calls")" -gt 30 ] || die "strace saw too few calls"
-    comm -23 "$work/calls" "$work/allowed" >"$work/log"
-    [ ! -s "$work/log" ] || die "errbusd $*: calls that the unit forbids"
-    families=$(sed -n 's/^RestrictAddressFamilies=//p' "$unit")
-    sed -n 's/^.* socket(\(AF_[A-Z0-9_]*\),.*/\1/p' "$work/trace" | sort -u >"$work/families"
-    [ -s "$work/families" ] || die "strace saw no socket"
-    while read -r family; do
-        case " $families " in *" $family "*) ;; *) die "errbusd $*: the unit forbids $family" ;; esac
-    done <"$work/families"
-    # What MemoryDenyWriteExecute= refuses.
-    ! grep -E ' (mmap|mprotect|pkey_mprotect)\(.*(PROT_WRITE\|PROT_EXEC|mprotect.*PROT_EXEC)' "$work/trace" \
-        >"$work/log" || die "errbusd $*: memory that the unit forbids"
+    expect_allowed "errbusd $*"
 }
 run --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*'
 # An interface is looked up by netlink; at `process` the journal syncs in another way.
@@ -162,4 +167,25 @@ if [ -x "$build/clients/errbus-web" ]; then
     grep -qx memfd_create "$work/calls" || die "errbus web got no key"
     grep -qx listen "$work/calls" || die "errbus web does not listen"
 fi
+# Brokers as the system tests have them: keys and access files, large values and attachments,
+# journals in files and in PostgreSQL, a backup, restarts, a fenced broker, and a manager that is
+# told.  The tracer is a process apart, so signals reach the broker.
+mkdir "$work/traces"
+cat >"$work/errbusd" <<END
+#!/bin/sh
+exec strace -D -f -qq -o "$work/traces/\$\$" "$build/broker/errbusd" "\$@"
+END
+chmod +x "$work/errbusd"
+for test in access attachment backup durable fence postgres restart rotation service spill \
+    web_child; do
+    program=$build/tests/system_$test
+    [ -x "$program" ] || continue # a build that is not for tests
+    ERRBUSD=$work/errbusd ERRBUSD_FAILPOINTS=$build/tests/errbusd_failpoints \
+        ERRBUS=$build/clients/errbus TEST_PARTY=$build/tests/test_party \
+        STATE_DIRECTORY=/dev/null "$program" >"$work/log" 2>&1 || die "system/$test fails under strace"
+    find "$work/traces" -type f -exec cat {} + >"$work/trace"
+    find "$work/traces" -type f -delete
+    [ -s "$work/trace" ] || [ "$test" != postgres ] || continue # it is not installed
+    expect_allowed "the brokers of system/$test"
+done
 echo "the unit is well formed, and forbids nothing that the broker and errbus web do"
