@@ -52,6 +52,7 @@ enum moment_kind {
     MOMENT_BROKER_UP,
     MOMENT_KEPT,
     MOMENT_ROOM,   /* the broker's disk has room */
+    MOMENT_ACCESS, /* the broker takes a new access table */
     MOMENT_LOOKED, /* the broker was late, has looked, and has read what had come */
     MOMENT_ACT,    /* who: host or nobody, value: index of the act */
 };
@@ -148,8 +149,9 @@ struct world {
     uint32_t synced_count; /* records that are on the disk, */
     uint32_t copied_count; /* ... and in the copy */
     int64_t core_port_armed_ns;
-    int64_t stopped_until_ns; /* the broker */
-    int64_t late_until_ns;    /* then it looks before it reads */
+    int64_t stopped_until_ns;         /* the broker */
+    int64_t late_until_ns;            /* then it looks before it reads */
+    const struct access *next_access; /* that it takes when it goes on; NULL: none */
     struct late_look late_look;
     int64_t wall_ahead_ns; /* its wall clock was set by so much */
     int64_t full_until_ns; /* its disk */
@@ -1385,7 +1387,7 @@ bool world_bring(struct world *world, uint32_t tap, const struct msg_bring *brin
                  struct span bytes)
 {
     struct tap *courier = &world->taps[tap];
-    if (world->port == NULL || courier->token == 0)
+    if (world->port == NULL || is_stopped(world) || courier->token == 0)
         return false;
     if (courier->data == 0) {
         courier->data = conn_new(world, HOST_TAP + tap, CHANNEL_DATA);
@@ -1480,8 +1482,12 @@ void world_close(struct world *world)
     core_port_leave(world);
 }
 
-void world_use_access(struct world *world, const struct access *access)
+static void take_access(struct world *world)
 {
+    const struct access *access = world->next_access;
+    if (access == NULL)
+        return;
+    world->next_access = NULL;
     world->options.core.access = access;
     access_check_use(&world->access_check, access, world->now_ns);
     if (world->port == NULL)
@@ -1489,6 +1495,16 @@ void world_use_access(struct world *world, const struct access *access)
     core_port_access(world->port, core_port_now(world), access);
     check_access(world); /* in this step, before it does anything else */
     broker_settle(world);
+}
+
+/* A broker that is stopped takes it when it goes on: nothing moves its clock meanwhile. */
+void world_use_access(struct world *world, const struct access *access)
+{
+    world->next_access = access;
+    if (is_stopped(world))
+        agenda_put(&world->agenda, world->stopped_until_ns, MOMENT_ACCESS, 0, 0);
+    else
+        take_access(world);
 }
 
 void world_replace_broker(struct world *world)
@@ -1827,6 +1843,7 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     case MOMENT_CLOSED_BROKER:
     case MOMENT_KEPT:
     case MOMENT_ROOM:
+    case MOMENT_ACCESS:
     case MOMENT_TAP_BEAT: return is_stopped(world);
     case MOMENT_LANE:
     case MOMENT_HOST_TICK:
@@ -1856,6 +1873,7 @@ static void step(struct world *world, const struct moment *moment)
     case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_KEPT: say_kept(world); break;
     case MOMENT_ROOM: room(world); break;
+    case MOMENT_ACCESS: take_access(world); break;
     case MOMENT_CLOSED_BROKER: broker_closed(world, moment->who); break;
     case MOMENT_CLOSED_CLIENT: client_closed(world, moment->who); break;
     case MOMENT_TAP_BEAT: tap_beat(world, moment->who, moment->value); break;
