@@ -30,7 +30,8 @@ struct core_options {
     uint64_t parked_bytes_max; /* errors of one session that wait for their data */
     int64_t linger_ms;         /* how long a job without parties is kept */
     int64_t unserved_ms;       /* a request waits so long for a group that has a member */
-    int64_t resume_ms; /* sessions wait so long at least after a replay, or behind a standstill */
+    int64_t resume_ms;   /* sessions wait so long at least after a replay, or behind a standstill */
+    int64_t patience_ms; /* clients look so long at least for a broker that is out of reach */
     uint64_t attachment_bytes_max; /* of errors of one job; beyond it the oldest go */
     uint32_t attachments_max;      /* the same, those known included of which nothing is kept */
     uint32_t storm_told_max;       /* like errors that are told each, before they are told as one */

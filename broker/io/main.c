@@ -430,6 +430,8 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     if (!choose_journal(&config) || !choose_cache(&config))
         return EXIT_OWN_FAILURE;
+    if (!journal_is_shared(config.journal))
+        config.core.patience_ms = 0; /* a broker with its own disk is never mute */
     tune_memory();
     raise_descriptors();
     ignore_sigpipe();

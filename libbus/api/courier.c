@@ -115,8 +115,8 @@ static enum bus_err wait_for(struct bus *courier, int64_t deadline_ns)
 enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns)
 {
     enum bus_err err = BUS_OK;
-    int64_t patient_ns = api_deadline_ns(bus->options.broker_lost_ms); /* without a courier */
     api_lock(bus);
+    int64_t patient_ns = api_deadline_ns(membership_broker_lost_ms(bus)); /* without a courier */
     if (bus->attach_jobs == NULL && bus->courier == NULL && !bus->is_handing_over) {
         api_unlock(bus);
         return BUS_OK;

@@ -112,6 +112,12 @@ static bool session_make(struct bus *bus)
     return session_new(&bus->memory, &options, api_now_ns(), &bus->session) == CODE_OK;
 }
 
+int64_t membership_broker_lost_ms(const struct bus *bus)
+{
+    return bus->session != NULL ? session_broker_lost_ms(bus->session)
+                                : bus->options.broker_lost_ms;
+}
+
 /* What only a party has, not an observer. */
 static bool party_make(struct bus *bus)
 {

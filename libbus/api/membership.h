@@ -20,6 +20,8 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
 /* Says how each endpoint did last, with this code, and returns it.  Lock held. */
 enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
                                         struct bus_error **reterr);
+/* How long the broker may be out of reach, in ms.  Lock held. */
+int64_t membership_broker_lost_ms(const struct bus *bus);
 /* Flushes, leaves, and ends threads and session; *bus becomes NULL. */
 enum bus_err membership_close(struct bus **bus, int64_t timeout_ms);
 

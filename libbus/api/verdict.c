@@ -57,13 +57,13 @@ static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *end
 
 /* Asks as an observer, with a bound on the broker's absence. */
 static enum bus_err ask_for_final(struct bus *bus, const struct endpoints *endpoints,
-                                  uint32_t attempt, int64_t deadline_ns,
+                                  uint32_t attempt, int64_t lost_ms, int64_t deadline_ns,
                                   struct bus_error **out_verdict)
 {
     const struct report_question question = {
         .job = bus->job, .attempt = attempt, .is_waiting = true};
     struct bus_report *report = NULL;
-    int64_t lost_ns = api_deadline_ns(bus->options.broker_lost_ms);
+    int64_t lost_ns = api_deadline_ns(lost_ms);
     int64_t join_ns = lost_ns < deadline_ns ? lost_ns : deadline_ns;
     enum bus_err err = ask_as_observer(bus, endpoints, &question, join_ns, deadline_ns, &report);
     if (err == BUS_ETIMEDOUT && join_ns == lost_ns && api_deadline_ns(BUS_POLL) < deadline_ns)
@@ -102,9 +102,10 @@ enum bus_err bus_verdict(struct bus *bus, int64_t timeout_ms, struct bus_error *
         err = BUS_ECLOSED;
     endpoints = bus->endpoints;
     uint32_t attempt = bus->session != NULL ? session_attempt(bus->session) : 0;
+    int64_t lost_ms = membership_broker_lost_ms(bus);
     api_unlock(bus);
     if (verdict == NULL && err == BUS_OK)
-        err = ask_for_final(bus, &endpoints, attempt, deadline_ns, &verdict);
+        err = ask_for_final(bus, &endpoints, attempt, lost_ms, deadline_ns, &verdict);
     if (err == BUS_OK)
         *out_verdict = verdict;
     api_unref(bus);

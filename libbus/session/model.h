@@ -275,7 +275,8 @@ struct session {
     uint32_t attempt;
     struct session_run run;
     uint64_t value_bytes_max;
-    uint8_t durability; /* of the newest acknowledgement; until there is one, as WELCOME said */
+    int64_t patience_ms; /* broker_lost_ms is this at least; until there is a WELCOME, 0 */
+    uint8_t durability;  /* of the newest acknowledgement; until there is one, as WELCOME said */
     bool is_job_created;
     enum disclosure job_disclosure;
     uint8_t job_auditor[LIMIT_KEY_BYTES];

@@ -118,6 +118,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->value_bytes_max = welcome->value_bytes_max;
     session->inbox.value_bytes_max = welcome->value_bytes_max;
     session->broker = welcome->broker;
+    session->patience_ms = (int64_t)welcome->patience_ms;
     session->is_bye_said = false;
     session->tap.event_next = welcome->event_next;
     session->durability = (uint8_t)welcome->durability;

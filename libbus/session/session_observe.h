@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* session_observe.h -- the calls of observers and couriers, and those about verdicts. */
+/* session_observe.h -- the calls of observers and couriers, those about verdicts, and patience. */
 #ifndef SESSION_SESSION_OBSERVE_H
 #define SESSION_SESSION_OBSERVE_H
 
@@ -35,6 +35,8 @@ bool session_event_take(struct session *session, struct msg *out_event);
 uint64_t session_event_next(const struct session *session);
 /* Number of the broker instance, as the last WELCOME said; 0: there was none. */
 uint64_t session_instance(const struct session *session);
+/* broker_lost_ms of the options, or the patience that the broker asks for if that is more. */
+int64_t session_broker_lost_ms(const struct session *session);
 /* Asks one question at a time: a message with a request and an answer.  The session fills in the
  * request and copies the texts, SESSION_TEXTS_BYTES together at most. */
 void session_ask(struct session *session, const struct msg *question);

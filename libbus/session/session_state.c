@@ -46,6 +46,12 @@ bool session_is_welcome(const struct session *session)
     return session->is_welcome;
 }
 
+int64_t session_broker_lost_ms(const struct session *session)
+{
+    int64_t own_ms = session->options.broker_lost_ms;
+    return session->patience_ms > own_ms ? session->patience_ms : own_ms;
+}
+
 uint32_t session_incarnation(const struct session *session)
 {
     return session->incarnation;

@@ -48,7 +48,7 @@ static void end_lost(struct session *session, const char *type, const char *befo
         bytes = append_text(text, bytes, session->welcomed);
     }
     bytes = append_text(text, bytes, after);
-    bytes = append_number(text, bytes, (uint64_t)session->options.broker_lost_ms);
+    bytes = append_number(text, bytes, (uint64_t)session_broker_lost_ms(session));
     bytes = append_text(text, bytes, " ms");
     session_finish(session, CODE_ELOST,
                    session_error_make(session, ERROR_BROKER_LOST, span_text(type),
@@ -70,7 +70,7 @@ static int64_t lost_ns(const struct session *session)
 {
     if (!session->is_welcome)
         return INT64_MAX;
-    return later_ns(session->alive_ns, ns_of_ms(session->options.broker_lost_ms));
+    return later_ns(session->alive_ns, ns_of_ms(session_broker_lost_ms(session)));
 }
 
 bool session_has_data_under_way(const struct session *session)

@@ -333,14 +333,14 @@ static long parent_of(const char *pid)
     return parent;
 }
 
-static void kill_children(pid_t parent)
+static void signal_children(pid_t parent, int number)
 {
     DIR *all = opendir("/proc");
     if (all == NULL)
         return;
     for (const struct dirent *entry; (entry = readdir(all)) != NULL;)
         if (isdigit((unsigned char)entry->d_name[0]) && parent_of(entry->d_name) == parent)
-            (void)kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL); /* or it is gone */
+            (void)kill((pid_t)strtol(entry->d_name, NULL, 10), number); /* or it is gone */
     closedir(all);
 }
 
@@ -350,11 +350,25 @@ void postgres_kill(struct postgres *postgres, unsigned node)
     struct process *server = &postgres->nodes[node].server;
     if (server->pid > 0) {
         process_signal(server, SIGSTOP);
-        kill_children(server->pid);
+        signal_children(server->pid, SIGKILL);
         process_signal(server, SIGKILL);
         (void)process_wait(server, SERVER_MS);
     }
     process_fini(server);
+}
+
+void postgres_freeze(struct postgres *postgres, unsigned node)
+{
+    struct process *server = &postgres->nodes[node].server;
+    process_signal(server, SIGSTOP);
+    signal_children(server->pid, SIGSTOP);
+}
+
+void postgres_thaw(struct postgres *postgres, unsigned node)
+{
+    struct process *server = &postgres->nodes[node].server;
+    signal_children(server->pid, SIGCONT);
+    process_signal(server, SIGCONT);
 }
 
 bool postgres_revive(struct postgres *postgres, unsigned node)

@@ -62,6 +62,10 @@ bool postgres_cancel_commit(struct postgres *postgres, unsigned node, unsigned l
 
 /* SIGKILL to all processes of a node. */
 void postgres_kill(struct postgres *postgres, unsigned node);
+/* Stops all processes of a node: it keeps its connections, and answers nothing.  And lets them go
+ * on. */
+void postgres_freeze(struct postgres *postgres, unsigned node);
+void postgres_thaw(struct postgres *postgres, unsigned node);
 /* Starts a node again that was killed; it answers on return. */
 bool postgres_revive(struct postgres *postgres, unsigned node);
 /* Makes a node a standby of the one that takes writes, with a new copy of it. */

@@ -5,6 +5,16 @@
 
 TestSuite(core, .init = init, .fini = fini);
 
+Test(core, tells_clients_how_long_to_look_for_it)
+{
+    join(1);
+    cr_expect_eq(welcomed.patience_ms, 0);
+    options.patience_ms = 90000;
+    restart();
+    join(2);
+    cr_expect_eq(welcomed.patience_ms, 90000);
+}
+
 /* ---- the road of a value --------------------------------------------------------------------- */
 
 Test(core, sends_values_and_errors_in_their_places)

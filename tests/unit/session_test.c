@@ -339,6 +339,50 @@ Test(session, is_lost_when_the_broker_is_away_for_broker_lost_ms)
     driver_fini(&d);
 }
 
+/* While the store of its journal is away, a broker says nothing, and is not lost. */
+Test(session, looks_for_a_broker_as_long_as_it_was_asked_to)
+{
+    static const struct {
+        uint64_t patience_ms;
+        int64_t lost_ms;
+    } cases[] = {{0, 30000}, {29999, 30000}, {30001, 30001}, {120000, 120000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        driver_init(&d);
+        struct msg welcome = driver_welcome(&d, false);
+        welcome.as.welcome.patience_ms = cases[i].patience_ms;
+        (void)driver_dial(&d);
+        driver_say(&d, &welcome);
+        driver_expect_attach(&d);
+        (void)driver_expect(&d, MSG_READY);
+        driver_attached(&d);
+        cr_expect_eq(session_broker_lost_ms(d.session), cases[i].lost_ms);
+        sleep_through(cases[i].lost_ms - 1);
+        cr_assert_eq(session_state(d.session), SESSION_CONNECTING);
+        tick(1);
+        driver_expect_end(&d, CODE_ELOST, ERROR_TYPE_BROKER_LOST);
+        driver_fini(&d);
+    }
+}
+
+/* The next broker may ask for less. */
+Test(session, looks_for_a_broker_as_the_last_one_asked)
+{
+    driver_init(&d);
+    struct msg welcome = driver_welcome(&d, false);
+    welcome.as.welcome.patience_ms = 60000;
+    (void)driver_dial(&d);
+    driver_say(&d, &welcome);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    session_link_closed(d.session, d.now_ns);
+    (void)session_action(d.session);
+    tick(100);
+    driver_greet(&d, true);
+    cr_expect_eq(session_broker_lost_ms(d.session), 30000);
+    driver_fini(&d);
+}
+
 /* A broker that is there and has nothing else to say answers beats, so there have to be some. */
 static void expect_heartbeat(int64_t heartbeat_ms, int64_t broker_lost_ms, uint64_t expected_ms)
 {

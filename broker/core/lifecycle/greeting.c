@@ -130,6 +130,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
     msg->own_numbers = number_first(core, session);
+    msg->patience_ms = (uint64_t)core->options.patience_ms;
     session->trip_ns = 0;
     session_arm(core, session);
 }

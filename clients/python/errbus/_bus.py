@@ -719,9 +719,10 @@ def open(
 
     Times are seconds.  heartbeat: between two signs of life; None: 1.  lost_after: silence after
     which this party is lost; None: 10.  reconnect_grace: to reconnect after a closed connection;
-    None: 1.  broker_lost: for which the broker may be out of reach; None: 30.  send_timeout: for
-    which a call waits for room; then it raises Full.  outbox_bytes: bytes on their way to the
-    broker; inbox_bytes: bytes received and not taken yet; 0 stands for 64 MiB.
+    None: 1.  broker_lost: for which the broker may be out of reach, or as long as the broker asks
+    for if that is more; None: 30.  send_timeout: for which a call waits for room; then it raises
+    Full.  outbox_bytes: bytes on their way to the broker; inbox_bytes: bytes received and not taken
+    yet; 0 stands for 64 MiB.
 
     disclosure: how much others see of this party's errors: "full" with tracebacks, "message",
     "type" or "none"; None is $ERRBUS_DISCLOSURE, else "message".  run: the name of the run, None is
