@@ -11,7 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Where this broker is, is said again after a second when that was refused, then after twice the
+ * time, and so on up to half a minute.  What is refused is told again after a minute. */
+enum { BEGIN_S_MIN = 1, BEGIN_S_MAX = 30, REFUSAL_EVERY_S = 60 };
 
 /* A question, and then its answer. */
 struct errand {
@@ -28,7 +33,13 @@ struct directory_thread {
     char *jobs;
     pthread_t handle;
     int fd;
-    bool is_away; /* the thread's: it was told that the server does not answer */
+    /* the thread's */
+    bool is_away;   /* it was told that the server does not answer */
+    bool is_begun;  /* the directory knows where this broker is */
+    bool is_over;   /* another broker has the shard, or nobody asks any more */
+    time_t begin_s; /* until that is said again */
+    time_t told_s;  /* when a refusal was told last, as `refusal` */
+    char refusal[DISK_COMPLAINT_BYTES];
     pthread_mutex_t lock;
     pthread_cond_t work;
     /* with the lock */
@@ -103,12 +114,34 @@ static bool is_again(struct directory_thread *thread, int result)
     return true;
 }
 
+static time_t seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+/* The same refusal is told once a minute. */
+static void see_refusal(struct directory_thread *thread)
+{
+    const char *why = directory_why(thread->directory);
+    bool is_same = strncmp(why, thread->refusal, sizeof thread->refusal - 1) == 0;
+    if (is_same && seconds_now() - thread->told_s < REFUSAL_EVERY_S)
+        return;
+    thread->told_s = seconds_now();
+    snprintf(thread->refusal, sizeof thread->refusal, "%s", why);
+    say(thread, why, ": until then nobody is let in to a job that this broker does not have");
+}
+
 static int run_once(struct directory_thread *thread, struct directory_answer *answer)
 {
     switch (answer->kind) {
     case DIRECTORY_ASSIGN:
         answer->count = 1;
         return directory_assign(thread->directory, answer->job, answer->places);
+    case DIRECTORY_LOOK:
+        answer->count = 1;
+        return directory_look(thread->directory, answer->job, answer->places);
     case DIRECTORY_LEAVE: return directory_leave(thread->directory, answer->job);
     case DIRECTORY_LIST:
         return directory_list(thread->directory, answer->places, DIRECTORY_PLACES_MAX,
@@ -119,19 +152,9 @@ static int run_once(struct directory_thread *thread, struct directory_answer *an
     return -EINVAL;
 }
 
-/* Waits for a question; NULL: the thread ends. */
-static struct errand *next_asked(struct directory_thread *thread)
-{
-    pthread_mutex_lock(&thread->lock);
-    while (!thread->is_closing && thread->asked.first == NULL)
-        pthread_cond_wait(&thread->work, &thread->lock);
-    struct errand *errand = thread->is_closing ? NULL : take_errand(&thread->asked);
-    pthread_mutex_unlock(&thread->lock);
-    return errand;
-}
-
-/* The journal's own thread learns, too, that another broker has the shard, and ends this one. */
-static bool begin(struct directory_thread *thread)
+/* Says where this broker is.  The journal's own thread learns, too, that another broker has the
+ * shard, and ends this one. */
+static int begin(struct directory_thread *thread)
 {
     unsigned others = 0;
     char more[80];
@@ -139,30 +162,75 @@ static bool begin(struct directory_thread *thread)
     do
         result = directory_begin(thread->directory, thread->control, thread->jobs, &others);
     while (is_again(thread, result));
+    thread->is_begun = result == 0;
+    thread->is_over = result < 0 && result != -EACCES;
+    if (result == -EACCES) {
+        see_refusal(thread);
+        thread->begin_s = thread->begin_s == 0                ? BEGIN_S_MIN
+                          : 2 * thread->begin_s < BEGIN_S_MAX ? 2 * thread->begin_s
+                                                              : BEGIN_S_MAX;
+    } else if (thread->begin_s > 0 && result == 0) {
+        say(thread, "the server lets this broker in to the directory again", "");
+    }
     snprintf(more, sizeof more, "%u of the jobs of this journal", others);
     if (result == 0 && others > 0)
         say(thread, more,
             " are assigned to other shards: new clients go there, and those that are here stay");
-    return result == 0;
+    return result;
+}
+
+/* Answers the question, or frees it: nobody waits for it. */
+static void run_errand(struct directory_thread *thread, struct errand *errand)
+{
+    struct directory_answer *answer = &errand->answer;
+    int result = thread->is_begun ? 0 : begin(thread);
+    if (result == 0)
+        do
+            result = run_once(thread, answer);
+        while (is_again(thread, result));
+    if (result == -EACCES) {
+        see_refusal(thread);
+        answer->is_refused = true;
+        answer->count = 0;
+        snprintf(answer->why, sizeof answer->why, "%s", directory_why(thread->directory));
+    }
+    if ((result == 0 || result == -EACCES) && answer->kind != DIRECTORY_LEAVE) {
+        hand_out(thread, errand);
+    } else {
+        free(answer->places);
+        free(errand);
+    }
+}
+
+/* Waits for a question, or until where this broker is has to be said again.  false: neither is
+ * wanted any more.  *out NULL: no question. */
+static bool next_asked(struct directory_thread *thread, struct errand **out)
+{
+    struct timespec until;
+    int waited = 0;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += thread->begin_s;
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->is_closing && thread->asked.first == NULL && waited == 0)
+        waited = thread->is_begun ? pthread_cond_wait(&thread->work, &thread->lock)
+                                  : pthread_cond_clockwait(&thread->work, &thread->lock,
+                                                           CLOCK_MONOTONIC, &until);
+    bool is_closing = thread->is_closing;
+    *out = is_closing ? NULL : take_errand(&thread->asked);
+    pthread_mutex_unlock(&thread->lock);
+    return !is_closing;
 }
 
 static void *directory_run(void *arg)
 {
     struct directory_thread *thread = arg;
     struct errand *errand;
-    if (!begin(thread))
-        return NULL;
-    while ((errand = next_asked(thread)) != NULL) {
-        int result;
-        do
-            result = run_once(thread, &errand->answer);
-        while (is_again(thread, result));
-        if (result == 0 && errand->answer.kind != DIRECTORY_LEAVE) {
-            hand_out(thread, errand);
-        } else {
-            free(errand->answer.places);
-            free(errand);
-        }
+    (void)begin(thread); /* again with the first question */
+    while (!thread->is_over && next_asked(thread, &errand)) {
+        if (errand != NULL)
+            run_errand(thread, errand);
+        else
+            (void)begin(thread); /* and again */
     }
     return NULL;
 }

@@ -2,7 +2,8 @@
 /* directory_thread.h -- a thread that asks the directory of a store, so that the loop need not wait
  * for it.
  *
- * Questions are answered in their order.  What the server does not answer is asked again. */
+ * Questions are answered in their order.  What the server does not answer is asked again.  What it
+ * refuses is answered so: somebody has to mend that first. */
 #ifndef IO_DIRECTORY_THREAD_H
 #define IO_DIRECTORY_THREAD_H
 
@@ -14,7 +15,8 @@
 enum { DIRECTORY_PLACES_MAX = 256 }; /* shards that an answer tells of */
 
 enum directory_kind {
-    DIRECTORY_ASSIGN, /* where is this job */
+    DIRECTORY_ASSIGN, /* where is this job; it is here if it is nowhere */
+    DIRECTORY_LOOK,   /* where is this job */
     DIRECTORY_LEAVE,  /* it is here no more: has no answer */
     DIRECTORY_LIST,   /* which shards are there */
     DIRECTORY_TEXT,   /* an answer without a question: `why` is for the log */
@@ -22,10 +24,11 @@ enum directory_kind {
 
 struct directory_answer {
     enum directory_kind kind;
-    char job[LIMIT_NAME_BYTES + 1]; /* of ASSIGN */
-    struct directory_place *places; /* of ASSIGN one; the caller frees them */
+    char job[LIMIT_NAME_BYTES + 1]; /* of ASSIGN and LOOK */
+    struct directory_place *places; /* of ASSIGN and LOOK one; the caller frees them */
     size_t count;
-    char why[DISK_COMPLAINT_BYTES]; /* of TEXT */
+    bool is_refused;                /* there is no answer, and `why` says why */
+    char why[DISK_COMPLAINT_BYTES]; /* of TEXT, too */
 };
 
 struct directory_thread;

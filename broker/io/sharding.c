@@ -20,12 +20,14 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-/* Room for REFUSED: a name and an endpoint in a sentence, the endpoint again, and heads. */
-/* The name under which SHARDS waits for the list; no job has it. */
+/* The name under which SHARDS waits for the list; no job has it.  Behind it, a question waits for
+ * the job of that name. */
 #define LIST_NAME "/"
 
+/* Room for REFUSED: a name and an endpoint in a sentence, or a reason; an endpoint, and heads. */
 enum {
-    TEXT_BYTES = LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + 256,
+    WAITING_NAME_BYTES = LIMIT_NAME_BYTES + sizeof LIST_NAME,
+    TEXT_BYTES = LIMIT_NAME_BYTES + LIMIT_ENDPOINT_BYTES + DISK_COMPLAINT_BYTES + 256,
     MESSAGE_BYTES = TEXT_BYTES + LIMIT_ENDPOINT_BYTES + 128,
 };
 
@@ -134,6 +136,7 @@ static const struct {
     JOB_OF(ATTACHMENTS, attachments),
     JOB_OF(WHY, why),
     JOB_OF(WITHOUT, without),
+    JOB_OF(FETCH, fetch),
 };
 
 /* What a message asks the directory for: a job, the list, or nothing. */
@@ -152,6 +155,26 @@ static struct span subject_of(struct span said, struct msg *out_msg)
         return span_text(LIST_NAME);
     memcpy(&job, (const char *)&out_msg->as + questions[at].at, sizeof job);
     return party_is_valid(job) ? job : SPAN_NONE;
+}
+
+/* A job that is nowhere is here from then on for whoever makes it or waits for it.  A question
+ * makes nothing. */
+static enum directory_kind kind_of(const struct msg *msg)
+{
+    if (msg->type == MSG_SHARDS)
+        return DIRECTORY_LIST;
+    return msg->type == MSG_HELLO || msg->type == MSG_JOB_CREATE ? DIRECTORY_ASSIGN
+                                                                 : DIRECTORY_LOOK;
+}
+
+/* Under which a message waits for its answer; room is of WAITING_NAME_BYTES. */
+static struct span waiting_name(enum directory_kind kind, struct span job, char *room)
+{
+    const char *before = kind == DIRECTORY_ASSIGN ? "" : LIST_NAME;
+    bool is_list = kind == DIRECTORY_LIST;
+    int bytes = snprintf(room, WAITING_NAME_BYTES, "%s%.*s", before, is_list ? 0 : (int)job.bytes,
+                         is_list ? "" : (const char *)job.data);
+    return span_of(room, (size_t)bytes);
 }
 
 /* The core refuses, or lets in as a stranger, whoever may do nothing in the job.  The directory is
@@ -175,14 +198,16 @@ bool sharding_holds(struct sharding *sharding, const struct core_port *port, str
     struct span job = sharding->thread != NULL ? subject_of(said, &msg) : SPAN_NONE;
     if (job.bytes == 0 || core_has_job(core_port_core(port), job))
         return false;
-    bool is_list = msg.type == MSG_SHARDS;
-    if (!is_list && !may_ask(sharding, peer, job, &msg))
+    enum directory_kind kind = kind_of(&msg);
+    if (kind != DIRECTORY_LIST && !may_ask(sharding, peer, job, &msg))
         return false;
-    enum shard_word word = shard_jobs_greet(&sharding->jobs, peer->conn, job, said);
+    char room[WAITING_NAME_BYTES];
+    struct span name = waiting_name(kind, job, room);
+    enum shard_word word = shard_jobs_greet(&sharding->jobs, peer->conn, name, said);
     peer->is_mute |= word == SHARD_DROP;
     if (word == SHARD_ASK) /* the must is as in effect.h */
-        must(directory_thread_ask(sharding->thread, is_list ? DIRECTORY_LIST : DIRECTORY_ASSIGN,
-                                  is_list ? SPAN_NONE : job));
+        must(
+            directory_thread_ask(sharding->thread, kind, kind == DIRECTORY_LIST ? SPAN_NONE : job));
     return word != SHARD_IS_OURS;
 }
 
@@ -194,39 +219,58 @@ void sharding_drop(struct sharding *sharding, conn_id conn)
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-/* What whoever said this is told: the job is elsewhere. */
-static void refuse_message(const struct directory_place *place, const char *text, struct span said,
-                           struct msg *out)
+/* What somebody is told in place of an answer. */
+struct refusal {
+    enum wire_code code;
+    const char *type;
+    const char *endpoint;
+    char text[TEXT_BYTES];
+};
+
+static void refuse_elsewhere(const struct directory_answer *answer, struct refusal *out)
+{
+    const struct directory_place *place = &answer->places[0];
+    bool is_known = place->endpoint[0] != '\0';
+    *out = (struct refusal){CODE_EDENIED, ERROR_TYPE_ELSEWHERE, place->endpoint, ""};
+    snprintf(out->text, sizeof out->text, "job '%s' is on shard %u, whose broker %s%s", answer->job,
+             place->shard, is_known ? "is at " : "has not started yet", place->endpoint);
+}
+
+/* Whoever was up comes again; for others that is an end. */
+static void refuse_unknown(const struct directory_answer *answer, struct refusal *out)
+{
+    *out = (struct refusal){CODE_EFULL, ERROR_TYPE_NO_DIRECTORY, "", ""};
+    snprintf(out->text, sizeof out->text,
+             "this broker cannot learn on which shard job '%s' is: its database refuses that: %s",
+             answer->job, answer->why);
+}
+
+static void refuse_message(const struct refusal *refusal, struct span said, struct msg *out)
 {
     struct msg question;
     must(msg_decode(said, MSG_LANE_CONTROL, MSG_TO_BROKER, &question, NULL) == WIRE_OK);
     if (question.type == MSG_HELLO)
         *out = (struct msg){.type = MSG_REFUSED,
-                            .as.refused = {.code = CODE_EDENIED,
-                                           .type = span_text(ERROR_TYPE_ELSEWHERE),
-                                           .message = span_text(text),
-                                           .endpoint = span_text(place->endpoint)}};
+                            .as.refused = {.code = refusal->code,
+                                           .type = span_text(refusal->type),
+                                           .message = span_text(refusal->text),
+                                           .endpoint = span_text(refusal->endpoint)}};
     else
         *out = (struct msg){.type = MSG_JOB_DONE,
                             .as.job_done = {.request = msg_id(&question),
-                                            .code = CODE_EDENIED,
-                                            .type = span_text(ERROR_TYPE_ELSEWHERE),
-                                            .message = span_text(text),
-                                            .endpoint = span_text(place->endpoint)}};
+                                            .code = refusal->code,
+                                            .type = span_text(refusal->type),
+                                            .message = span_text(refusal->text),
+                                            .endpoint = span_text(refusal->endpoint)}};
 }
 
 /* Turns the part into its refusal. */
-static void answer_elsewhere(const struct directory_answer *answer, struct sharding_out *out)
+static void answer_refusal(const struct refusal *refusal, struct sharding_out *out)
 {
-    char text[TEXT_BYTES];
     uint8_t bytes[MESSAGE_BYTES];
     size_t count = 0;
     struct msg msg;
-    const struct directory_place *place = &answer->places[0];
-    bool is_known = place->endpoint[0] != '\0';
-    snprintf(text, sizeof text, "job '%s' is on shard %u, whose broker %s%s", answer->job,
-             place->shard, is_known ? "is at " : "has not started yet", place->endpoint);
-    refuse_message(place, text, buffer_span(out->part), &msg);
+    refuse_message(refusal, buffer_span(out->part), &msg);
     must(msg_encode(&msg, bytes, sizeof bytes, &count) == WIRE_OK);
     buffer_unref(&out->part);
     out->part = buffer_copy(span_of(bytes, count));
@@ -252,31 +296,42 @@ static void take_list(struct sharding *sharding)
     answer->places = NULL;
 }
 
-static const char *name_of(const struct directory_answer *answer)
+static struct span name_of(const struct directory_answer *answer, char *room)
 {
-    return answer->kind == DIRECTORY_LIST ? LIST_NAME : answer->job;
+    return waiting_name(answer->kind, span_text(answer->job), room);
 }
 
-static bool is_elsewhere(const struct sharding *sharding)
+/* Whether those who wait are refused.  SHARDS is never: it is told the list that is known. */
+static bool is_refusal(const struct sharding *sharding, struct refusal *out)
 {
     const struct directory_answer *answer = &sharding->answer;
-    return answer->kind == DIRECTORY_ASSIGN && answer->places[0].shard != sharding->shard;
+    if (answer->kind == DIRECTORY_LIST)
+        return false;
+    if (answer->is_refused)
+        refuse_unknown(answer, out);
+    else if (answer->places[0].shard != sharding->shard)
+        refuse_elsewhere(answer, out);
+    else
+        return false;
+    return true;
 }
 
 /* Takes the next answer that somebody waits for. */
 static bool take_answer(struct sharding *sharding)
 {
     struct directory_answer *answer = &sharding->answer;
+    char room[WAITING_NAME_BYTES];
     while (!sharding->has_answer && directory_thread_next(sharding->thread, answer)) {
         if (answer->kind == DIRECTORY_TEXT) {
             log_line(LOG_WARNING, "directory: %.1000s", answer->why);
             continue;
         }
         sharding->has_answer = true;
-        if (answer->kind == DIRECTORY_LIST)
+        if (answer->kind == DIRECTORY_LIST && !answer->is_refused)
             take_list(sharding);
-        shard_jobs_told(&sharding->jobs, span_text(name_of(answer)),
-                        answer->kind == DIRECTORY_ASSIGN && !is_elsewhere(sharding));
+        bool is_ours = answer->kind == DIRECTORY_ASSIGN && !answer->is_refused &&
+                       answer->places[0].shard == sharding->shard;
+        shard_jobs_told(&sharding->jobs, name_of(answer, room), is_ours);
     }
     return sharding->has_answer;
 }
@@ -284,10 +339,12 @@ static bool take_answer(struct sharding *sharding)
 bool sharding_next(struct sharding *sharding, struct peers *peers, struct sharding_out *out)
 {
     conn_id conn;
+    char room[WAITING_NAME_BYTES];
+    struct refusal refusal;
     while (sharding->thread != NULL && take_answer(sharding)) {
-        const struct directory_answer *answer = &sharding->answer;
+        struct span name = name_of(&sharding->answer, room);
         *out = (struct sharding_out){.peer = NULL};
-        if (!shard_jobs_next(&sharding->jobs, span_text(name_of(answer)), &conn, &out->part)) {
+        if (!shard_jobs_next(&sharding->jobs, name, &conn, &out->part)) {
             answer_done(sharding);
             continue;
         }
@@ -296,8 +353,8 @@ bool sharding_next(struct sharding *sharding, struct peers *peers, struct shardi
             buffer_unref(&out->part);
             continue;
         }
-        if (is_elsewhere(sharding))
-            answer_elsewhere(answer, out);
+        if (is_refusal(sharding, &refusal))
+            answer_refusal(&refusal, out);
         return true;
     }
     return false;

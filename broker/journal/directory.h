@@ -5,8 +5,8 @@
  *     errbus_job        job shard              one row for each job that is somewhere
  *     errbus_endpoint   shard epoch control    where the last holder of the shard said that it is
  *
- * A job belongs to the shard whose broker is asked for it first.  No broker knows the load of the
- * others, and a job never moves, so the order in which clients name the brokers spreads them.
+ * A job belongs to the shard whose broker is asked to open it first.  No broker knows the load of
+ * the others, and a job never moves, so the order in which clients name the brokers spreads them.
  *
  * The directory has a connection of its own.  So a question waits for no value that is being
  * committed.  All calls wait for the server: they are for a thread of their own. */
@@ -29,8 +29,9 @@ struct directory_place {
 struct directory *directory_open(const char *where, const struct disk_shard *shard, uint64_t epoch);
 void directory_close(struct directory **directory);
 
-/* All of these return 0; -EAGAIN: not now, and directory_why() says why; -DISK_FENCED: another
- * broker has the shard; or -ECANCELED. */
+/* All of these return 0; -EAGAIN: not now, and directory_why() says why; -EACCES: the server
+ * refuses it, and will until somebody mends what directory_why() says; -DISK_FENCED: another broker
+ * has the shard; or -ECANCELED. */
 
 /* Says where this broker is, and which jobs its journal has: their names with '/' between.  What
  * else was assigned to the shard is not any more.  out_others: so many of these jobs are assigned
@@ -40,6 +41,8 @@ int directory_begin(struct directory *directory, const char *control, const char
 /* Where a job is.  If it is nowhere, it is assigned to this shard, and that is as durable as a
  * commit of the journal. */
 int directory_assign(struct directory *directory, const char *job, struct directory_place *out);
+/* The same, but nothing is assigned: a job that is nowhere would be on this shard. */
+int directory_look(struct directory *directory, const char *job, struct directory_place *out);
 /* The job is on this shard no more. */
 int directory_leave(struct directory *directory, const char *job);
 /* The shards whose brokers said where they are, by their numbers; `room` of them at most. */

@@ -71,6 +71,27 @@ void directory_give_up(struct directory *directory)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+/* What may be well the next time: conflicts, no room, an operator, a standby (Appendix A). */
+static bool is_passing(const char *state)
+{
+    static const char *const classes[] = {"08", "25", "40", "53", "55", "57", "58"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+        is_one = is_one || strncmp(state, classes[i], strlen(classes[i])) == 0;
+    return is_one;
+}
+
+/* What to do about a refusal; "": nothing is known. */
+static const char *remedy_of(const char *state)
+{
+    if (strcmp(state, "42501") == 0)
+        return ": GRANT SELECT, INSERT, UPDATE, DELETE ON errbus_job, errbus_endpoint TO the user "
+               "of this broker, and SELECT, UPDATE ON errbus_shard";
+    if (strcmp(state, "42P01") == 0)
+        return ": a table of the directory is gone; a broker that starts makes it";
+    return "";
+}
+
 /* 0: the answer is to be cleared.  In doubt is not now: what is asked again is as it was. */
 static int ask_directory(struct directory *directory, const struct door_statement *statements,
                          size_t count, struct door_answer *answer)
@@ -83,13 +104,17 @@ static int ask_directory(struct directory *directory, const struct door_statemen
     store->door->ops->run(store->door, statements, count, answer);
     if (answer->verdict == DOOR_DONE)
         return 0;
-    snprintf(store->why, sizeof store->why, "%s", answer->why);
+    bool is_refused = answer->verdict == DOOR_REFUSED && !is_passing(answer->state);
+    snprintf(store->why, sizeof store->why, "%.400s%s", answer->why,
+             is_refused ? remedy_of(answer->state) : "");
     store->door->ops->clear(answer);
     if (answer->verdict == DOOR_DOUBT) {
         store->door->ops->disconnect(store->door);
         store->is_connected = false;
     }
-    return atomic_load(&store->door->is_given_up) ? -ECANCELED : -EAGAIN;
+    if (atomic_load(&store->door->is_given_up))
+        return -ECANCELED;
+    return is_refused ? -EACCES : -EAGAIN;
 }
 
 /* "": null. */
@@ -180,6 +205,25 @@ int directory_assign(struct directory *directory, const char *job, struct direct
                  "the job left its shard just now");
     directory->store.door->ops->clear(&answer);
     return is_there ? 0 : -EAGAIN;
+}
+
+int directory_look(struct directory *directory, const char *job, struct directory_place *out)
+{
+    const struct door_statement look = {
+        .sql = "SELECT errbus_job.shard::text, control FROM errbus_job"
+               " LEFT JOIN errbus_endpoint ON errbus_endpoint.shard = errbus_job.shard"
+               " WHERE job = $1::text",
+        .params = {door_text(job)},
+        .count = 1};
+    struct door_answer answer;
+    int result = ask_directory(directory, &look, 1, &answer);
+    if (result < 0)
+        return result;
+    *out = (struct directory_place){.shard = directory->store.shard};
+    if (directory->store.door->ops->rows(&answer) == 1)
+        read_place(directory, &answer, 0, out);
+    directory->store.door->ops->clear(&answer);
+    return 0;
 }
 
 int directory_leave(struct directory *directory, const char *job)

@@ -45,10 +45,16 @@ static enum bus_err attachment_say_state(const struct session_attached *attached
                      (unsigned long long)attached->bytes, promised, words[attached->state]);
 }
 
+/* Who takes the pieces. */
+struct taker {
+    bus_attachment_fn *take;
+    void *arg;
+    bool has_some;
+};
+
 /* Lock held, but not during take(): the application's code may use another bus. */
-static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, void *arg,
-                                 int64_t deadline_ns, bool *out_is_answered,
-                                 struct bus_error **reterr)
+static enum bus_err fetch_pieces(struct bus *courier, struct taker *taker, int64_t deadline_ns,
+                                 bool *out_is_answered, struct bus_error **reterr)
 {
     struct session_attached attached;
     struct span bytes;
@@ -56,7 +62,8 @@ static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, v
     for (;;) {
         while (session_fetch_take(courier->session, &bytes)) {
             api_unlock(courier);
-            bool is_enough = take(bytes.data, bytes.bytes, arg) != 0; /* borrowed */
+            taker->has_some = true;
+            bool is_enough = taker->take(bytes.data, bytes.bytes, taker->arg) != 0; /* borrowed */
             api_lock(courier);
             if (is_enough)
                 return error_say(reterr, BUS_ECLOSED, ERROR_TYPE_CLOSED,
@@ -78,14 +85,28 @@ static enum bus_err fetch_pieces(struct bus *courier, bus_attachment_fn *take, v
     }
 }
 
+static enum bus_err fetch_once(struct admin_call *call, const struct session_attachment *attachment,
+                               struct taker *taker, struct bus_error **reterr)
+{
+    struct bus *courier = NULL;
+    bool is_answered = false;
+    enum bus_err err = admin_courier(call, &courier, reterr);
+    if (err != BUS_OK)
+        return err;
+    session_fetch(courier->session, attachment);
+    err = fetch_pieces(courier, taker, call->deadline_ns, &is_answered, reterr);
+    admin_connection_done(call, courier, is_answered);
+    return err;
+}
+
 enum bus_err bus_admin_attachment_fetch(struct bus_admin *admin, const char *job,
                                         const char *error_id, const char *name, int64_t timeout_ms,
                                         bus_attachment_fn *take, void *arg,
                                         struct bus_error **reterr)
 {
     struct admin_call call;
-    struct bus *courier = NULL;
-    bool is_answered = false;
+    struct taker taker = {.take = take, .arg = arg};
+    struct bus_error *error = NULL;
     enum bus_err err = error_id_check(error_id, reterr);
     if (err != BUS_OK)
         return err;
@@ -95,16 +116,15 @@ enum bus_err bus_admin_attachment_fetch(struct bus_admin *admin, const char *job
     err = admin_begin(admin, job, timeout_ms, &call, reterr);
     if (err != BUS_OK)
         return err;
-    err = admin_courier(&call, &courier, reterr);
-    if (err == BUS_OK) {
-        session_fetch(courier->session, &(struct session_attachment){.job = span_text(call.job),
-                                                                     .error = span_text(error_id),
-                                                                     .name = span_text(name)});
-        err = fetch_pieces(courier, take, arg, call.deadline_ns, &is_answered, reterr);
-        admin_connection_done(&call, courier, is_answered);
+    const struct session_attachment attachment = {
+        .job = span_text(call.job), .error = span_text(error_id), .name = span_text(name)};
+    err = fetch_once(&call, &attachment, &taker, &error);
+    if (err == BUS_EDENIED && !taker.has_some && admin_follow(&call)) {
+        bus_error_unref(&error);
+        err = fetch_once(&call, &attachment, &taker, &error);
     }
     admin_end(&call);
-    return err;
+    return err == BUS_OK ? BUS_OK : error_give(reterr, err, error);
 }
 
 /* ---- listed ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 /* shards_test.c -- several shards in one PostgreSQL are one bus: each job is on one of them, and
  * whoever asks the wrong broker is sent to the right one. */
 #include "tests/lib/expect.h"
+#include "tests/lib/postgres.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -9,122 +10,59 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define PROGRAMS "/usr/lib/postgresql/15/bin/"
 enum {
     SHARDS = 3,
     PLACES = SHARDS + 1, /* one more for a spare */
     VALUES = 10,
-    SERVER_MS = 60000,
-    PATH_BYTES = FOLDER_PATH_BYTES_MAX + 64,
-    ARGS_MAX = 32,
-    POLL_US = 20000,
+    PATH_BYTES = POSTGRES_PATH_BYTES + 16,
     JOBS = 30,
     JOBS_LONG = 300,
     GAP_MS = 4000,
 };
 
-static struct folder folder;
-static struct process server;
+static struct postgres postgres;
 static struct process brokers[PLACES];
 static char controls[PLACES][PATH_BYTES];
 
-/* ---- the server: as root it runs as the user nobody ------------------------------------------ */
-
-/* Starts a program of PostgreSQL; NULL behind the arguments. */
-static void start_program(struct process *process, const char *const *arguments)
-{
-    static const char *const as_nobody[] = {"/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup",
-                                            "--clear-groups", "--pdeathsig=KILL"};
-    const char *argv[ARGS_MAX] = {NULL};
-    size_t count = 0;
-    if (geteuid() == 0)
-        for (; count < sizeof as_nobody / sizeof as_nobody[0]; count++)
-            argv[count] = as_nobody[count];
-    for (size_t i = 0; arguments[i] != NULL && count + 1 < ARGS_MAX; i++)
-        argv[count++] = arguments[i];
-    cr_assert(process_start(process, argv, NULL));
-}
-
-/* What a query answers.  false: it failed, or it has no answer. */
-static bool query(const char *sql, char *out, size_t bytes)
-{
-    const char *const argv[] = {PROGRAMS "psql", "-XqAt", "-h", folder.path, "-U",
-                                "postgres",      "-c",    sql,  NULL};
-    struct process process = {0};
-    start_program(&process, argv);
-    int code = process_wait(&process, SERVER_MS);
-    snprintf(out, bytes, "%s", process_said(&process));
-    out[strcspn(out, "\n")] = '\0';
-    process_fini(&process);
-    return code == 0 && *out != '\0';
-}
-
-static void wait_for(const char *sql)
-{
-    char answer[200];
-    int64_t end_ms = test_now_ms() + SERVER_MS;
-    while (!query(sql, answer, sizeof answer)) {
-        cr_assert_lt(test_now_ms(), end_ms, "no answer to: %s", sql);
-        usleep(POLL_US);
-    }
-}
-
-static void start_server(void)
-{
-    char data[PATH_BYTES], sockets[PATH_BYTES];
-    struct process process = {0};
-    snprintf(data, sizeof data, "%s/data", folder.path);
-    snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", folder.path);
-    const char *const make[] = {PROGRAMS "initdb", "-D", data, "-A", "trust", "-N", "-U",
-                                "postgres",        NULL};
-    const char *const serve[] = {PROGRAMS "postgres",  "-D", data,    "-c",
-                                 "listen_addresses=",  "-c", sockets, "-c",
-                                 "max_connections=30", NULL};
-    start_program(&process, make);
-    cr_assert_eq(process_wait(&process, SERVER_MS), 0, "%s", process_complained(&process));
-    process_fini(&process);
-    start_program(&server, serve);
-    wait_for("SELECT 1");
-}
-
 static void init(void)
 {
-    cr_assert(folder_make(&folder));
-    cr_assert_eq(chmod(folder.path, 0777), 0); /* for the user of the server */
+    if (!postgres_is_installed())
+        return;
+    cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
     for (int place = 0; place < PLACES; place++)
-        snprintf(controls[place], PATH_BYTES, "ipc://%s/control%d", folder.path, place);
-    if (access(PROGRAMS "postgres", X_OK) == 0)
-        start_server();
+        snprintf(controls[place], PATH_BYTES, "ipc://%s/control%d", postgres.folder.path, place);
 }
 
 static void fini(void)
 {
     for (int place = 0; place < PLACES; place++)
         process_fini(&brokers[place]);
-    process_fini(&server);
-    folder_fini(&folder);
+    postgres_fini(&postgres);
 }
 
 TestSuite(shards, .init = init, .fini = fini, .timeout = 300);
 
 static void skip_without_server(void)
 {
-    if (server.pid == 0)
-        cr_skip_test("there is no PostgreSQL: install the package postgresql-15");
+    if (postgres.count == 0)
+        cr_skip_test(POSTGRES_MISSING);
+}
+
+static void wait_for(const char *sql)
+{
+    cr_assert(postgres_await(&postgres, 0, sql), "%s", postgres.why);
 }
 
 /* Each place is a machine: it has a cache of its own. */
 static void start_broker(int place, int shard)
 {
     char data[PATH_BYTES], cache[PATH_BYTES], number[16];
-    char journal[2 * PATH_BYTES];
-    snprintf(data, sizeof data, "ipc://%s/data%d", folder.path, place);
-    snprintf(cache, sizeof cache, "%s/cache%d", folder.path, place);
-    snprintf(journal, sizeof journal, "postgres:host=%s user=postgres dbname=postgres",
-             folder.path);
+    char journal[POSTGRES_CONNINFO_BYTES + 16];
+    snprintf(data, sizeof data, "ipc://%s/data%d", postgres.folder.path, place);
+    snprintf(cache, sizeof cache, "%s/cache%d", postgres.folder.path, place);
+    snprintf(journal, sizeof journal, "postgres:%s", postgres.conninfo);
     snprintf(number, sizeof number, "%d", shard);
     const char *const argv[] = {"errbusd", "--control", controls[place], "--data",     data,
                                 "--cache", cache,       "--journal",     journal,      "--shard",
@@ -173,7 +111,7 @@ static void expect_values(struct bus_sub *sub, int until)
 static void expect_row(const char *sql, const char *expected)
 {
     char answer[200] = "";
-    cr_assert(query(sql, answer, sizeof answer), "%s", sql);
+    cr_assert(postgres_query(&postgres, 0, sql, answer, sizeof answer), "%s", sql);
     cr_expect_str_eq(answer, expected, "%s", sql);
 }
 
@@ -277,7 +215,8 @@ Test(shards, are_all_in_the_status_of_any_broker)
     cr_expect_eq(run_errbus(&process, 1, all), 0, "%s", process_complained(&process));
     for (int job = 0; job < SHARDS; job++) {
         char line[PATH_BYTES + 32];
-        snprintf(line, sizeof line, "shard %d at %s\n", job, controls[job]);
+        cr_assert_lt((size_t)snprintf(line, sizeof line, "shard %d at %s\n", job, controls[job]),
+                     sizeof line);
         cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
         snprintf(line, sizeof line, "job job%d ", job);
         cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
@@ -367,6 +306,123 @@ Test(shards, bring_a_job_to_those_who_watch_for_it)
     expect_row("SELECT shard FROM errbus_job", "2");
     must_close(&alice);
     bus_tap_close(&tap);
+}
+
+/* A question makes no job, so the job may still be anywhere. */
+Test(shards, have_no_job_that_was_only_asked_for)
+{
+    skip_without_server();
+    start_shards();
+    struct bus_admin *admin = NULL;
+    struct bus_job *job = NULL;
+    struct bus_status *status = NULL;
+    expect_code(bus_admin_open(controls[1], NULL, SOON_MS, &admin, NULL), BUS_OK);
+    expect_code(bus_admin_job_get(admin, "job0", SOON_MS, &job, NULL), BUS_EINVAL);
+    expect_code(bus_admin_status_get(admin, "job0", SOON_MS, &status, NULL), BUS_OK);
+    bus_status_free(&status);
+    expect_row("SELECT count(*) FROM errbus_job", "0");
+    struct bus *alice = join_at(2, 0, "alice");
+    expect_row("SELECT shard FROM errbus_job", "2");
+    expect_code(bus_admin_job_get(admin, "job0", SOON_MS, &job, NULL), BUS_OK);
+    bus_job_free(&job);
+    bus_admin_close(&admin);
+    must_close(&alice);
+}
+
+static int count_bytes(const void *bytes, size_t count, void *arg)
+{
+    size_t *sum = arg;
+    (void)bytes;
+    *sum += count;
+    return 0;
+}
+
+Test(shards, lead_to_the_attachments_of_a_job)
+{
+    skip_without_server();
+    start_shards();
+    struct bus_options options = patient_options("alice");
+    options.job = "job0";
+    options.disclosure = BUS_DISCLOSURE_FULL;
+    struct bus *alice = must_open_at(controls[0], &options);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    struct bus_error *error = bus_error_new("app.broken", NULL, "what");
+    expect_code(bus_error_add_data(error, "stderr", "said", 4), BUS_OK);
+    bus_slot_fail(&slot, error);
+    must_flush(alice);
+    for (int place = 0; place < SHARDS; place++) {
+        struct bus_admin *admin = NULL;
+        struct bus_error *why = NULL;
+        size_t bytes = 0;
+        expect_code(bus_admin_open(controls[place], NULL, SOON_MS, &admin, NULL), BUS_OK);
+        expect_code_of(bus_admin_attachment_fetch(admin, "job0", bus_error_id(error), "stderr",
+                                                  SOON_MS, count_bytes, &bytes, &why),
+                       BUS_OK, &why);
+        cr_expect_eq(bytes, 4);
+        bus_admin_close(&admin);
+    }
+    bus_error_unref(&error);
+    must_close(&alice);
+}
+
+static void run_sql(const char *sql)
+{
+    char answer[200];
+    (void)postgres_query(&postgres, 0, sql, answer, sizeof answer); /* it answers nothing */
+}
+
+/* New clients are told what to mend.  Those that are here go on. */
+Test(shards, say_what_their_database_refuses)
+{
+    skip_without_server();
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    struct bus_options options = patient_options("bob");
+    start_broker(0, 0);
+    must_serve(0);
+    struct bus *alice = join_at(0, 0, "alice");
+    options.job = "job1";
+    run_sql("ALTER TABLE errbus_job RENAME TO hidden");
+    expect_code(bus_open(controls[0], &options, SOON_MS, &bus, &error), BUS_EFULL);
+    cr_expect_str_eq(bus_error_type(error), "errbus.no_directory");
+    cr_expect_not_null(strstr(bus_error_message(error), "is gone"), "%s", bus_error_message(error));
+    bus_error_unref(&error);
+    publish(alice, 0, VALUES);
+    run_sql("ALTER TABLE hidden RENAME TO errbus_job");
+    struct bus *bob = join_at(0, 1, "bob");
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* A broker that may not say where it is says so until it may, and serves what it has. */
+Test(shards, begin_when_their_database_lets_them)
+{
+    skip_without_server();
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    struct bus_options options = patient_options("bob");
+    const char *line = NULL;
+    start_broker(0, 0);
+    must_serve(0);
+    struct bus *alice = join_at(0, 0, "alice");
+    process_signal(&brokers[0], SIGKILL);
+    cr_assert_eq(process_wait(&brokers[0], SOON_MS), 128 + SIGKILL);
+    run_sql("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RAISE insufficient_privilege; END'");
+    run_sql("CREATE TRIGGER refuse BEFORE UPDATE ON errbus_endpoint EXECUTE FUNCTION refuse()");
+    start_broker(0, 0);
+    must_serve(0);
+    do
+        cr_assert(process_complaint(&brokers[0], SOON_MS, &line));
+    while (strstr(line, "GRANT ") == NULL);
+    publish(alice, 0, VALUES);
+    options.job = "job1";
+    expect_code(bus_open(controls[0], &options, SOON_MS, &bus, &error), BUS_EFULL);
+    bus_error_unref(&error);
+    run_sql("DROP TRIGGER refuse ON errbus_endpoint");
+    struct bus *bob = join_at(0, 1, "bob");
+    must_close(&bob);
+    must_close(&alice);
 }
 
 /* ---- one of them alone ----------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ enum { FIELDS = 8 };
 struct server {
     struct door door;
     enum door_verdict verdict;
+    const char *state;
     const char *fields[FIELDS]; /* of one row; the first NULL: there is no row */
     unsigned connects;
     bool is_away;
@@ -41,6 +42,7 @@ static void server_run(struct door *door, const struct door_statement *statement
     cr_assert_gt(count, 0);
     *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
     snprintf(out->why, sizeof out->why, "as the test wants");
+    snprintf(out->state, sizeof out->state, "%s", server.state != NULL ? server.state : "");
     out->rows = is_greeting ? (void *)(uintptr_t)greeting : server.fields;
 }
 
@@ -136,10 +138,49 @@ Test(postgres_directory, asks_again_what_is_in_doubt)
 Test(postgres_directory, keeps_its_connection_when_it_is_refused)
 {
     server.verdict = DOOR_REFUSED;
+    server.state = "40001";
     cr_expect_eq(directory_leave(directory, "train"), -EAGAIN);
     server.verdict = DOOR_DONE;
     cr_expect_eq(directory_leave(directory, "train"), 0);
     cr_expect_eq(server.connects, 1);
+}
+
+/* A job that is nowhere would be here. */
+Test(postgres_directory, looks_without_assigning)
+{
+    struct directory_place place;
+    server.fields[0] = "7";
+    server.fields[1] = "tcp://b:1";
+    cr_assert_eq(directory_look(directory, "train", &place), 0);
+    cr_expect_eq(place.shard, 7);
+    cr_expect_str_eq(place.endpoint, "tcp://b:1");
+    server.fields[0] = NULL;
+    cr_assert_eq(directory_look(directory, "train", &place), 0);
+    cr_expect_eq(place.shard, 4);
+    cr_expect_str_eq(place.endpoint, "");
+}
+
+/* What passes is asked again; what somebody has to mend is not. */
+Test(postgres_directory, tells_what_passes_from_what_is_to_be_mended)
+{
+    static const struct {
+        const char *state;
+        int result;
+        const char *remedy;
+    } cases[] = {{"25006", -EAGAIN, NULL},   {"40P01", -EAGAIN, NULL}, {"53100", -EAGAIN, NULL},
+                 {"55P03", -EAGAIN, NULL},   {"57014", -EAGAIN, NULL}, {"42501", -EACCES, "GRANT"},
+                 {"42P01", -EACCES, "gone"}, {"42703", -EACCES, NULL}};
+    struct directory_place place;
+    server.verdict = DOOR_REFUSED;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        server.state = cases[i].state;
+        cr_expect_eq(directory_assign(directory, "train", &place), cases[i].result, "%s",
+                     cases[i].state);
+        if (cases[i].remedy != NULL)
+            cr_expect_not_null(strstr(directory_why(directory), cases[i].remedy), "%s",
+                               directory_why(directory));
+    }
+    cr_expect_eq(server.connects, 1, "its connection is good");
 }
 
 Test(postgres_directory, lists_as_many_as_there_is_room_for)
