@@ -712,8 +712,8 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
     if (!recovery_run(*journal, loop->port, clock_now(&loop->clock), loop->manager, &done, fault)) {
         snprintf(complaint, LOOP_COMPLAINT_BYTES,
                  "journal: %.800s; 'errbusd --export %.300s' prints what it holds; to start empty, "
-                 "name another directory with --journal DIR",
-                 fault, journal_place(*journal));
+                 "name another journal with --journal",
+                 fault, journal_folder(*journal));
         return false;
     }
     if (done.gaps > 0)

@@ -14,6 +14,11 @@ const char *journal_place(const struct journal *journal)
     return journal->disk->name;
 }
 
+const char *journal_folder(const struct journal *journal)
+{
+    return journal->disk->files != NULL ? journal->disk->files : journal->disk->name;
+}
+
 const char *journal_files(const struct journal *journal)
 {
     return journal->disk->files;

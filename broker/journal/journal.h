@@ -88,6 +88,8 @@ void journal_close(struct journal **journal);
 /* The scheme of its disk, and the disk's name for people. */
 const char *journal_scheme(const struct journal *journal);
 const char *journal_place(const struct journal *journal);
+/* The directory that has its files, or a copy of them. */
+const char *journal_folder(const struct journal *journal);
 /* A name for journal_reader_open() that has the same files; NULL: the one it was opened by. */
 const char *journal_files(const struct journal *journal);
 /* Whether a journal of this name is on a disk with shards. */

@@ -297,12 +297,20 @@ static enum journal_err refuse_damage(struct journal *journal, const struct surv
 {
     char text[SURVEY_TEXT_BYTES];
     const char *name = journal->disk->name;
+    const char *files = journal->disk->files;
     survey_describe(survey, finding, text);
-    snprintf(journal->complaint, sizeof journal->complaint,
-             "%s. Nothing was changed: 'errbusd --check %.300s' lists the damage, "
-             "'errbusd --export %.300s' prints what can be read, and "
-             "'errbusd --repair %.300s' cuts the damage out",
-             text, name, name, name);
+    if (files != NULL)
+        snprintf(journal->complaint, sizeof journal->complaint,
+                 "%s of %.100s. Nothing was changed. '%.300s' is a copy of it: 'errbusd --check "
+                 "%.300s' lists the damage, and 'errbusd --export %.300s' prints what can be read. "
+                 "Restore the database, or begin anew with another --shard",
+                 text, name, files, files, files);
+    else
+        snprintf(journal->complaint, sizeof journal->complaint,
+                 "%s. Nothing was changed: 'errbusd --check %.300s' lists the damage, "
+                 "'errbusd --export %.300s' prints what can be read, and "
+                 "'errbusd --repair %.300s' cuts the damage out",
+                 text, name, name, name);
     return JOURNAL_DAMAGED;
 }
 

@@ -20,6 +20,7 @@ enum {
     DOOR_PARAMS_MAX = 6,
     DOOR_STATE_BYTES = 6, /* an SQLSTATE, with its NUL */
     DOOR_WHY_BYTES = 512,
+    DOOR_CHECK_BYTES = 1024,
 };
 /* The server is not waited for any longer than this without a byte from it. */
 enum { DOOR_ANSWER_MS = 20000, DOOR_CONNECT_S = 3 };
@@ -56,8 +57,9 @@ struct door_statement {
 struct door_answer {
     enum door_verdict verdict;
     char state[DOOR_STATE_BYTES];
-    char why[DOOR_WHY_BYTES]; /* a sentence, unless it is done */
-    void *rows;               /* of the last statement, the door's; NULL: none */
+    char why[DOOR_WHY_BYTES];     /* a sentence, unless it is done */
+    char check[DOOR_CHECK_BYTES]; /* what the check of the door found behind the commit */
+    void *rows;                   /* of the last statement, the door's; NULL: none */
 };
 
 struct door;
@@ -79,6 +81,7 @@ struct door_ops {
 };
 struct door {
     const struct door_ops *ops;
+    const char *check;       /* a query of one field, asked in each round trip behind its commit */
     atomic_bool is_given_up; /* set by another thread: what waits for the server ends soon */
 };
 

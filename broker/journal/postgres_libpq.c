@@ -4,7 +4,8 @@
  * All statements of a call go out together, in a pipeline of libpq, and are one transaction: the
  * server commits at the end of the pipeline, or undoes all of it.  A commit whose wait for standbys
  * was cancelled succeeds, with a warning that libpq shows to a notice receiver alone.  So any
- * warning of that class makes the answer a doubt.
+ * warning of that class makes the answer a doubt.  The check of the door goes out with them, behind
+ * the end of that pipeline: the server carries it out when the commit is over.
  *
  * A statement with parameters is prepared when it comes first: to plan the two of a commit takes as
  * long as to carry them out.  Those that were not used for long make room for others. */
@@ -19,8 +20,8 @@
 #include <time.h>
 
 enum { NUMBER_TEXT_BYTES = 24, WAIT_SLICE_MS = 100, REST_MS = 100 };
-/* A commit has two or three, a look one more; and each file has one of its own. */
-enum { PREPARED_MAX = 8, PREPARED_NAME_BYTES = 24 };
+/* A commit has two or three, a look one more; and each file and the check have one of their own. */
+enum { PREPARED_MAX = 9, PREPARED_NAME_BYTES = 24 };
 #define WARNING_STATE "01000"
 
 struct prepared {
@@ -209,13 +210,30 @@ static bool send_statement(struct libpq *libpq, const struct door_statement *sta
                                lengths, formats, 1) == 1;
 }
 
+/* It has no parameters, and is prepared all the same: it comes with each commit. */
+static bool send_check(struct libpq *libpq)
+{
+    const char *check = libpq->door.check;
+    if (check == NULL)
+        return true;
+    struct prepared *prepared = find_prepared(libpq, check);
+    if (prepared == NULL)
+        prepared = prepare_statement(libpq, check);
+    if (prepared == NULL)
+        return false;
+    prepared->last_used = libpq->calls;
+    return PQsendQueryPrepared(libpq->connection, prepared->name, 0, NULL, NULL, NULL, 1) == 1 &&
+           PQpipelineSync(libpq->connection) == 1;
+}
+
 static bool send_all(struct libpq *libpq, const struct door_statement *statements, size_t count)
 {
     bool is_sent = libpq->connection != NULL;
     for (size_t i = 0; is_sent && i < count; i++)
         is_sent = send_statement(libpq, &statements[i]) &&
                   (i % 16 != 15 || flush_all(libpq)); /* so that memory holds a few bodies */
-    return is_sent && PQpipelineSync(libpq->connection) == 1 && flush_all(libpq);
+    return is_sent && PQpipelineSync(libpq->connection) == 1 && send_check(libpq) &&
+           flush_all(libpq);
 }
 
 /* Notes what one result says.  The rows of the last one with any are kept. */
@@ -256,6 +274,18 @@ static bool read_results(struct libpq *libpq, struct door_answer *out)
     }
 }
 
+/* The same for the check. */
+static bool read_check(struct libpq *libpq, struct door_answer *out)
+{
+    struct door_answer checked = {.verdict = DOOR_DONE};
+    bool is_whole = libpq->door.check == NULL || read_results(libpq, &checked);
+    bool is_there = is_whole && checked.rows != NULL && PQntuples(checked.rows) == 1;
+    if (is_there)
+        snprintf(out->check, sizeof out->check, "%s", PQgetvalue(checked.rows, 0, 0));
+    PQclear(checked.rows);
+    return is_whole;
+}
+
 static void libpq_clear(struct door_answer *answer)
 {
     PQclear(answer->rows);
@@ -269,7 +299,8 @@ static void libpq_run(struct door *door, const struct door_statement *statements
     *out = (struct door_answer){.verdict = DOOR_DONE};
     libpq->is_warned = false;
     libpq->calls++;
-    bool is_whole = send_all(libpq, statements, count) && read_results(libpq, out);
+    bool is_whole =
+        send_all(libpq, statements, count) && read_results(libpq, out) && read_check(libpq, out);
     note_prepared(libpq, is_whole && out->verdict == DOOR_DONE);
     if (!is_whole) {
         const char *message =

@@ -142,11 +142,15 @@ static void store_disconnect(struct store *store)
     store->is_connected = false;
 }
 
-/* Whether the answer, of at least one row, was given under the settings that were looked at. */
+/* Whether the answer, of at least one row, was given under the settings that were looked at, and
+ * they were still in force behind its commit. */
 static bool is_as_found(struct store *store, const struct door_answer *answer, unsigned column)
 {
     struct span terms = store->door->ops->field(answer, 0, column);
-    if (span_equal(terms, span_text(store->found.terms)))
+    bool is_same = span_equal(terms, span_text(store->found.terms));
+    if (is_same)
+        terms = span_text(answer->check);
+    if (is_same && span_equal(terms, span_text(store->found.terms)))
         return true;
     snprintf(
         store->why, sizeof store->why,

@@ -31,6 +31,7 @@ int store_init(struct store *store, struct door **door, const char *conninfo, un
     char host[STORE_HOLDER_BYTES / 2] = "";
     uint64_t random = 0;
     *store = (struct store){.door = *door, .shard = shard, .replicas = replicas};
+    (*door)->check = "SELECT " STORE_TERMS;
     *door = NULL;
     pthread_mutex_init(&store->away.lock, NULL); /* which cannot fail on Linux */
     (void)gethostname(host, sizeof host - 1);    /* for people: may stay empty */

@@ -229,7 +229,7 @@ static void server_run(struct door *door, const struct door_statement *statement
     struct rows *rows = calloc(1, sizeof *rows);
     (void)door;
     cr_assert_not_null(rows);
-    *out = (struct door_answer){.verdict = DOOR_DONE, .rows = rows};
+    *out = (struct door_answer){.verdict = DOOR_DONE, .check = TERMS, .rows = rows};
     if (begins(last, "SELECT current_setting")) {
         add_row(rows, settings, FIELDS_MAX);
     } else if (begins(last, "SELECT version")) {

@@ -20,6 +20,7 @@ struct scripted {
     enum door_verdict verdict;
     const char *state;
     const char *fields[FIELDS_MAX]; /* of one row; the first NULL: there is no row */
+    const char *check;              /* NULL: the settings that were looked at */
 };
 
 struct script {
@@ -66,6 +67,8 @@ static void script_run(struct door *door, const struct door_statement *statement
     out->verdict = answer->verdict;
     snprintf(out->state, sizeof out->state, "%s", answer->state != NULL ? answer->state : "");
     snprintf(out->why, sizeof out->why, "%s", "as the test wants");
+    snprintf(out->check, sizeof out->check, "%s",
+             answer->check != NULL ? answer->check : store.found.terms);
     out->rows = answer;
 }
 
@@ -310,6 +313,30 @@ Test(postgres_store, looks_again_after_a_commit_under_other_settings)
     expect_away("");
 }
 
+/* Its wait was ended when the quorum was set aside: it was made before that, and is on one copy. */
+Test(postgres_store, looks_again_after_a_commit_behind_which_settings_changed)
+{
+    script.answers[script.count++] =
+        (struct scripted){.verdict = DOOR_DONE, .fields = {"1", TERMS}, .check = OTHER_TERMS};
+    expect_strict_greeting();
+    expect_row_under(OTHER_TERMS, "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.commits, 1);
+    cr_expect_eq(script.connects, 1);
+}
+
+/* A look is no better than a commit. */
+Test(postgres_store, looks_again_when_settings_change_behind_a_look)
+{
+    script.answers[script.count++] =
+        (struct scripted){.verdict = DOOR_DONE, .fields = {"3", "7", TERMS}, .check = OTHER_TERMS};
+    expect_strict_greeting();
+    expect_row_under(OTHER_TERMS, "7");
+    cr_expect_eq(store_keep(&store), 0);
+    cr_expect_eq(script.looks, 2);
+}
+
 /* The holder says that it is there, and finds that nobody confirms commits any more. */
 Test(postgres_store, is_away_while_the_quorum_is_not_in_force)
 {
@@ -372,14 +399,26 @@ Test(postgres_store, refuses_a_server_that_may_lose_commits)
         unsigned replicas;
         const char *why; /* NULL: it is taken */
     } rows[] = {
-        {{DOOR_DONE, NULL, {"150020", "true", "on", "on", "", "0", "0"}}, 0, "is a standby"},
-        {{DOOR_DONE, NULL, {"150020", "false", "off", "on", "", "0", "0"}}, 0, "fsync is off"},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "off", "", "0", "0"}}, 0, "full_page_writes"},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "1", "0"}}, 2, "too few"},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "1", "0"}}, 2, "start"},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "0", "1"}}, 1, "GRANT"},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "2", "0"}}, 2, NULL},
-        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "", "0", "0"}}, 0, NULL},
+        {{DOOR_DONE, NULL, {"150020", "true", "on", "on", "", "0", "0"}, NULL}, 0, "is a standby"},
+        {{DOOR_DONE, NULL, {"150020", "false", "off", "on", "", "0", "0"}, NULL},
+         0,
+         "fsync is off"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "off", "", "0", "0"}, NULL},
+         0,
+         "full_page_writes"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "1", "0"}, NULL},
+         2,
+         "too few"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "1", "0"}, NULL},
+         2,
+         "start"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 1 (a)", "0", "1"}, NULL},
+         1,
+         "GRANT"},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "ANY 2 (a, b)", "2", "0"}, NULL},
+         2,
+         NULL},
+        {{DOOR_DONE, NULL, {"150020", "false", "on", "on", "", "0", "0"}, NULL}, 0, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         store.replicas = rows[i].replicas;
