@@ -29,7 +29,7 @@ static const char *wrong(struct access_check *check, struct span party, const ch
 {
     (void)snprintf(check->text, sizeof check->text, "%.*s %s%.*s", (int)party.bytes,
                    (const char *)party.data, what, (int)name.bytes,
-                   (const char *)name.data); /* may be cut */
+                   name.bytes > 0 ? (const char *)name.data : ""); /* may be cut */
     return check->text;
 }
 
