@@ -193,7 +193,7 @@ Test(old_journal, that_was_repaired_is_refused_in_words_if_too_much_is_lost)
     cr_expect_eq(process_wait(&process, SOON_MS), 1);
     const char *said = process_complained(&process);
     static const char *const words[] = {"position", "because a repair cut out records before it",
-                                        "errbusd --export", "--journal DIR"};
+                                        "errbusd --export", "another journal with --journal"};
     for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)
         cr_expect_not_null(strstr(said, words[k]), "'%s' is not in: %s", words[k], said);
     process_fini(&process);
