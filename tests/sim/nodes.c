@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TERMS "on on ANY 1 (a, b)"
+/* The settings of the node that takes writes, and those without a quorum. */
+#define QUORUM "ANY 1 (a, b)"
+#define TERMS "on on " QUORUM
+#define ASIDE_TERMS "on on "
 enum {
     FILES_MAX = 24,
     PIECES_MAX = 384,
@@ -17,7 +20,7 @@ enum {
     FIELDS_MAX = 8,
     TEXT_BYTES = 64,
     NODES = 3,
-    SESSIONS_MAX = 4096,
+    SESSIONS_MAX = 65536,
     NOTICES_MS = 200, /* a node sees that a connection was closed, at most so much later */
 };
 
@@ -73,6 +76,8 @@ struct nodes {
     uint64_t reign;        /* counts the nodes that took writes */
     int64_t up_ms;         /* when one takes writes again */
     uint64_t cancels;
+    uint64_t asides; /* so often the quorum was set aside */
+    bool is_set_aside;
     bool are_standbys_cut;
     enum nodes_cut cuts[NODES_CLIENTS_MAX];
     struct link *links[NODES_CLIENTS_MAX];
@@ -166,6 +171,12 @@ void nodes_fail_over(struct nodes *nodes, int64_t after_ms)
 void nodes_cancel(struct nodes *nodes)
 {
     nodes->cancels++;
+}
+
+void nodes_set_aside(struct nodes *nodes, bool is_set_aside)
+{
+    nodes->asides += is_set_aside && !nodes->is_set_aside;
+    nodes->is_set_aside = is_set_aside;
 }
 
 void nodes_terminate(struct nodes *nodes, unsigned client)
@@ -338,10 +349,15 @@ static void add_row(struct rows *rows, const char *const *fields, size_t count)
     rows->count++;
 }
 
-static void answer_row(struct rows *rows, const struct tables *tables)
+static const char *terms_of(const struct nodes *nodes)
+{
+    return nodes->is_set_aside ? ASIDE_TERMS : TERMS;
+}
+
+static void answer_row(struct rows *rows, const struct tables *tables, const struct nodes *nodes)
 {
     char epoch[TEXT_BYTES], seq[TEXT_BYTES];
-    const char *const fields[] = {epoch, seq, TERMS};
+    const char *const fields[] = {epoch, seq, terms_of(nodes)};
     snprintf(epoch, sizeof epoch, "%" PRIu64, tables->epoch);
     snprintf(seq, sizeof seq, "%" PRIu64, tables->seq);
     add_row(rows, fields, 3);
@@ -383,7 +399,7 @@ static const char *change(struct tables *tables, const struct link *link,
                           const struct door_statement *statement, struct rows *rows,
                           bool *is_changed)
 {
-    static const char *const fenced[] = {"1", TERMS};
+    const char *const fenced[] = {"1", terms_of(link->nodes)};
     bool is_ours = tables->epoch == number_of(statement, 1);
     *is_changed = true;
     if (begins(statement, "CREATE TABLE errbus_piece_"))
@@ -401,7 +417,7 @@ static const char *change(struct tables *tables, const struct link *link,
     else if (begins(statement, "UPDATE errbus_shard SET ends") && is_ours)
         tables->is_free = true;
     else if (begins(statement, "UPDATE errbus_shard SET epoch") && take(tables, link, statement))
-        answer_row(rows, tables);
+        answer_row(rows, tables, link->nodes);
     else if (begins(statement, "WITH mine") && fence(tables, link, statement))
         add_row(rows, fenced, 2);
     else
@@ -410,11 +426,17 @@ static const char *change(struct tables *tables, const struct link *link,
 }
 
 /* What asks.  The rows are those of the last statement with any. */
-static void ask(const struct tables *tables, const struct door_statement *statement,
-                struct rows *rows)
+static void ask(const struct tables *tables, const struct nodes *nodes,
+                const struct door_statement *statement, struct rows *rows)
 {
-    static const char *const settings[] = {"150020",       "false", "on", "on",
-                                           "ANY 1 (a, b)", "2",     "0",  TERMS};
+    const char *const settings[] = {"150020",
+                                    "false",
+                                    "on",
+                                    "on",
+                                    nodes->is_set_aside ? "" : QUORUM,
+                                    nodes->is_set_aside ? "0" : "2",
+                                    "0",
+                                    terms_of(nodes)};
     char version[TEXT_BYTES];
     const char *const versions[] = {version};
     snprintf(version, sizeof version, "%d", STORE_VERSION);
@@ -423,7 +445,7 @@ static void ask(const struct tables *tables, const struct door_statement *statem
     else if (begins(statement, "SELECT version"))
         add_row(rows, versions, 1);
     else if (begins(statement, "SELECT epoch"))
-        answer_row(rows, tables);
+        answer_row(rows, tables, nodes);
     else if (begins(statement, "SELECT file"))
         list_files(rows, tables, false);
     else if (begins(statement, "SELECT piece.seq"))
@@ -480,7 +502,7 @@ static size_t carry_out(struct link *link, const struct door_statement *statemen
         }
         is_changed_at_all = is_changed_at_all || is_changed;
         if (!is_changed) /* bodies are borrowed */
-            ask(is_changed_at_all ? tables : before, &statements[i], out->rows);
+            ask(is_changed_at_all ? tables : before, nodes, &statements[i], out->rows);
     }
     if (out->verdict == DOOR_DONE && is_changed_at_all) {
         append(nodes, tables);
@@ -490,18 +512,22 @@ static size_t carry_out(struct link *link, const struct door_statement *statemen
     return 0;
 }
 
-/* false: in doubt. */
-static bool await_standby(struct link *link, size_t position)
+/* A wait that ends because the quorum was set aside succeeds without a warning.  The session sees
+ * these settings then, though they may be others soon.  false: in doubt. */
+static bool await_standby(struct link *link, size_t position, const char **out_terms)
 {
     struct nodes *nodes = link->nodes;
     uint64_t cancels = nodes->cancels;
-    while (nodes->has[0] < position && nodes->has[1] < position) {
+    uint64_t asides = nodes->asides;
+    while (!nodes->is_set_aside && asides == nodes->asides && nodes->has[0] < position &&
+           nodes->has[1] < position) {
         nodes->meanwhile(nodes->arg, link->client, nodes->are_standbys_cut ? 50 : 1);
         if (nodes->cancels != cancels || link->is_dead || link->session == 0 ||
             link->reign != nodes->reign || atomic_load(&link->door.is_given_up) ||
             nodes->session_ends_ms[link->session] <= nodes->now_ms)
             return false;
     }
+    *out_terms = asides == nodes->asides ? terms_of(nodes) : ASIDE_TERMS;
     return true;
 }
 
@@ -526,8 +552,10 @@ static void run(struct door *door, const struct door_statement *statements, size
     }
     size_t position = carry_out(link, statements, count, out);
     bool is_waited_for = position > 0 && !begins(&statements[count - 1], "DROP TABLE");
-    if ((is_waited_for && !await_standby(link, position)) ||
-        !pass_on(link, dice_between(&nodes->dice, 0, 2)))
+    const char *terms = terms_of(nodes);
+    bool is_well = !is_waited_for || await_standby(link, position, &terms);
+    snprintf(out->check, sizeof out->check, "%s", terms);
+    if (!is_well || !pass_on(link, dice_between(&nodes->dice, 0, 2)))
         doubt(link, out);
 }
 

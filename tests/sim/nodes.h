@@ -42,6 +42,8 @@ void nodes_cut_standbys(struct nodes *nodes, bool is_cut);
 void nodes_fail_over(struct nodes *nodes, int64_t after_ms);
 /* Whoever waits for a standby waits no more, and is warned. */
 void nodes_cancel(struct nodes *nodes);
+/* No commit waits for a standby any more, and each says so; or all do again. */
+void nodes_set_aside(struct nodes *nodes, bool is_set_aside);
 /* The sessions of this client end. */
 void nodes_terminate(struct nodes *nodes, unsigned client);
 /* Nobody waits for anything any more. */

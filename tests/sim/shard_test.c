@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* shard_test.c -- three brokers and one shard in PostgreSQL (nodes.h), under faults: brokers that
  * are killed, stopped, and cut off, standbys that are cut off, nodes that are lost, waits that are
- * cancelled, sessions that end.  The brokers are what they are below the journal: the disk of
- * disk_postgres.c, with files that they write, rename and remove.
+ * cancelled, a quorum that is set aside, sessions that end.  The brokers are what they are below
+ * the journal: the disk of disk_postgres.c, with files that they write, rename and remove.
  *
  * - What was confirmed to a broker, or was read by one that took the shard, is there for each that
  *   takes it later, at the same place.
@@ -60,7 +60,7 @@ static uint64_t floor_most;   /* values below may be gone */
 static uint64_t newest_epoch; /* of a broker that took the shard */
 static uint64_t newest_read;  /* what it read, up to here */
 static struct {
-    uint64_t confirmed, taken, fenced, killed, failed_over, doubts, undone, behind;
+    uint64_t confirmed, taken, fenced, killed, failed_over, set_aside, doubts, undone, behind;
 } sums;
 
 #define MUST(truth, ...)                                                                           \
@@ -287,7 +287,7 @@ static void step(struct broker *broker)
 static void fail_something(void)
 {
     unsigned client = (unsigned)dice_below(&dice, BROKERS);
-    switch (dice_below(&dice, 10)) {
+    switch (dice_below(&dice, 11)) {
     case 0: nodes_cut(nodes, client, NODES_CLOSED); break;
     case 1: nodes_cut(nodes, client, NODES_SILENT); break;
     case 2: nodes_cut_standbys(nodes, true); break;
@@ -298,7 +298,12 @@ static void fail_something(void)
     case 4: nodes_cancel(nodes); break;
     case 5: nodes_terminate(nodes, client); break;
     case 6: kill_broker(&brokers[client]); break;
+    case 7:
+        nodes_set_aside(nodes, true);
+        sums.set_aside++;
+        break;
     default:
+        nodes_set_aside(nodes, false);
         nodes_cut_standbys(nodes, false);
         for (unsigned i = 0; i < BROKERS; i++)
             nodes_cut(nodes, i, NODES_WHOLE);
@@ -361,6 +366,7 @@ static void must_go_on(void)
 {
     uint64_t before = sums.confirmed;
     is_calm = true;
+    nodes_set_aside(nodes, false);
     nodes_cut_standbys(nodes, false);
     for (unsigned i = 0; i < BROKERS; i++)
         nodes_cut(nodes, i, NODES_WHOLE);
@@ -405,9 +411,9 @@ Test(shard, keeps_what_was_confirmed_under_every_seed)
     fprintf(stderr,
             "%" PRIu64 " confirmed, %" PRIu64 " of them by a broker that was replaced; %" PRIu64
             " taken, %" PRIu64 " fenced, %" PRIu64 " killed, %" PRIu64 " nodes lost, %" PRIu64
-            " doubts, %" PRIu64 " commits undone\n",
+            " quorums set aside, %" PRIu64 " doubts, %" PRIu64 " commits undone\n",
             sums.confirmed, sums.behind, sums.taken, sums.fenced, sums.killed, sums.failed_over,
-            sums.doubts, sums.undone);
+            sums.set_aside, sums.doubts, sums.undone);
     if (count < SEEDS_DEFAULT)
         return;
     cr_expect_gt(sums.confirmed, 10 * count); /* where nothing happens nothing is proved */
@@ -415,6 +421,7 @@ Test(shard, keeps_what_was_confirmed_under_every_seed)
     cr_expect_gt(sums.fenced, count / 4);
     cr_expect_gt(sums.killed, count);
     cr_expect_gt(sums.failed_over, count);
+    cr_expect_gt(sums.set_aside, count);
     cr_expect_gt(sums.doubts, count);
     cr_expect_gt(sums.undone, count);
 }
