@@ -15,7 +15,7 @@
 enum store_row {
     ROW_OURS,   /* and `seq` of it is known to a quorum */
     ROW_FENCED, /* it has another holder */
-    ROW_WRONG,  /* it is older than what was confirmed, or gone */
+    ROW_WRONG,  /* it lacks what was confirmed: it is older, another's under our epoch, or gone */
     ROW_AWAY,   /* the server does not say */
 };
 
@@ -118,12 +118,13 @@ static void add_fence(struct store_change *change, const struct store *store)
     snprintf(statement->sql, sizeof statement->sql,
              "WITH mine AS (UPDATE errbus_shard SET seq = $3::int8, session = pg_backend_pid(),"
              " ends = clock_timestamp() + %d * interval '1 ms'"
-             " WHERE shard = $1 AND epoch = $2 AND seq = $3::int8 - 1 RETURNING 1)"
+             " WHERE shard = $1 AND epoch = $2 AND seq = $3::int8 - 1 AND holder = $4 RETURNING 1)"
              " SELECT 1 / count(*), " STORE_TERMS " FROM mine",
              STORE_LEASE_MS);
     add_number(statement, store->shard);
     add_number(statement, store->epoch);
     add_number(statement, store->seq + 1);
+    add_text(statement, store->holder);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -174,6 +175,17 @@ static void tell_away(struct store *store, const char *why)
     pthread_mutex_unlock(&store->away.lock);
 }
 
+/* A server that lacks our epoch, and was promoted, gives it to another holder. */
+static enum store_row read_row(const struct store *store, const struct door_answer *answer)
+{
+    uint64_t epoch = field_number(store, answer, 0);
+    struct span holder = store->door->ops->field(answer, 0, 3);
+    if (epoch > store->epoch)
+        return ROW_FENCED;
+    return epoch == store->epoch && span_equal(holder, span_text(store->holder)) ? ROW_OURS
+                                                                                 : ROW_WRONG;
+}
+
 /* Updates the row under our epoch, on a quorum, and reads it. */
 static enum store_row look(struct store *store, uint64_t *out_seq)
 {
@@ -182,21 +194,23 @@ static enum store_row look(struct store *store, uint64_t *out_seq)
     enum store_row row = ROW_AWAY;
     snprintf(statements[0].sql, sizeof statements[0].sql,
              "UPDATE errbus_shard SET session = pg_backend_pid(),"
-             " ends = clock_timestamp() + %d * interval '1 ms' WHERE shard = $1 AND epoch = $2",
+             " ends = clock_timestamp() + %d * interval '1 ms'"
+             " WHERE shard = $1 AND epoch = $2 AND holder = $3",
              STORE_LEASE_MS);
     add_number(&statements[0], store->shard);
     add_number(&statements[0], store->epoch);
+    add_text(&statements[0], store->holder);
     snprintf(statements[1].sql, sizeof statements[1].sql,
-             "SELECT epoch::text, seq::text, " STORE_TERMS " FROM errbus_shard WHERE shard = $1");
+             "SELECT epoch::text, seq::text, " STORE_TERMS
+             ", holder FROM errbus_shard WHERE shard = $1");
     add_number(&statements[1], store->shard);
     store->door->ops->run(store->door, statements, 2, &answer);
     bool is_there = answer.verdict == DOOR_DONE && store->door->ops->rows(&answer) == 1;
     if (is_there && !is_as_found(store, &answer, 2)) {
         store_disconnect(store);
     } else if (answer.verdict == DOOR_DONE) {
-        uint64_t epoch = is_there ? field_number(store, &answer, 0) : 0;
         *out_seq = is_there ? field_number(store, &answer, 1) : 0;
-        row = epoch == store->epoch ? ROW_OURS : epoch > store->epoch ? ROW_FENCED : ROW_WRONG;
+        row = is_there ? read_row(store, &answer) : ROW_WRONG;
     } else {
         snprintf(store->why, sizeof store->why, "%s", answer.why);
         store_disconnect(store); /* another server may take writes by now */
@@ -218,11 +232,14 @@ static bool is_final(const char *state)
 
 static int forgot(struct store *store, uint64_t seq)
 {
+    char what[128] = "that this broker has the shard";
+    if (seq < store->seq)
+        snprintf(what, sizeof what, "what it had confirmed: it has %" PRIu64 " commits of %" PRIu64,
+                 seq, store->seq);
     snprintf(store->why, sizeof store->why,
-             "the store forgot what it had confirmed: it has %" PRIu64 " commits of %" PRIu64
-             ". A server that lacks them was promoted, or restored from a backup; do not start "
-             "another broker before the right one is back",
-             seq, store->seq);
+             "the store forgot %s. A server that lacks that was promoted, or restored from a "
+             "backup; do not start another broker before the right one is back",
+             what);
     return -EIO;
 }
 
@@ -246,11 +263,11 @@ static int settle_doubt(struct store *store, uint64_t seq)
             store->is_fenced = true;
             return -DISK_FENCED;
         }
-        if (row == ROW_WRONG || (row == ROW_OURS && found + 1 < seq))
+        if (row == ROW_WRONG || (row == ROW_OURS && (found + 1 < seq || found > seq)))
             return forgot(store, found);
         if (row == ROW_OURS) {
             tell_away(store, "");
-            return found >= seq;
+            return found == seq;
         }
         tell_away(store, store->why);
         store->door->ops->rest(store->door);

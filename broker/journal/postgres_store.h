@@ -12,8 +12,10 @@
  * What holds it together:
  * - `epoch` is the fence.  Who takes the shard adds 1 to it, and waits until a quorum has that
  *   before it reads anything.  So all that it reads is on a quorum, too.
- * - Each commit is one transaction.  It ends with an update of the row, which finds the epoch and
- *   the number of the commit before, or undoes the whole.
+ * - Each commit is one transaction.  It ends with an update of the row, which finds the epoch, its
+ *   holder, and the number of the commit before, or undoes the whole.
+ * - A server that lacks the last epoch, and is promoted, gives that number to another holder.  So
+ *   the holder is compared, too.
  * - A commit of which the answer is missing, or came with a warning, is in doubt.  The row is then
  *   updated once more under the same epoch, and that update says by `seq` what became of it.
  * - A commit that was made under other settings than those that were looked at is in doubt, too.

@@ -260,9 +260,10 @@ void store_release(struct store *store)
 {
     struct door_statement release = {
         .sql = "UPDATE errbus_shard SET ends = '-infinity', holder = NULL, session = NULL"
-               " WHERE shard = $1 AND epoch = $2",
-        .params = {number_param(store->shard), number_param(store->epoch)},
-        .count = 2};
+               " WHERE shard = $1 AND epoch = $2 AND holder = $3",
+        .params = {number_param(store->shard), number_param(store->epoch),
+                   text_param(store->holder)},
+        .count = 3};
     struct door_answer answer;
     if (store->epoch == 0 || store->is_fenced || !store->is_connected)
         return;

@@ -18,7 +18,7 @@ enum {
     PIECES_MAX = 384,
     ROWS_MAX = FILES_MAX + PIECES_MAX,
     FIELDS_MAX = 8,
-    TEXT_BYTES = 64,
+    TEXT_BYTES = STORE_HOLDER_BYTES,
     NODES = 3,
     SESSIONS_MAX = 65536,
     NOTICES_MS = 200, /* a node sees that a connection was closed, at most so much later */
@@ -284,12 +284,19 @@ static void renew(struct tables *tables, const struct link *link)
     tables->is_free = false;
 }
 
+static bool is_holder(const struct tables *tables, const struct door_statement *statement,
+                      unsigned i)
+{
+    return strcmp(tables->holder, (const char *)statement->params[i].bytes.data) == 0;
+}
+
 /* false: the row is not as it must be, so all is undone. */
 static bool fence(struct tables *tables, const struct link *link,
                   const struct door_statement *statement)
 {
     if ((says(statement, "epoch = $2") && tables->epoch != number_of(statement, 1)) ||
-        (says(statement, "seq = $3::int8 - 1") && tables->seq + 1 != number_of(statement, 2)))
+        (says(statement, "seq = $3::int8 - 1") && tables->seq + 1 != number_of(statement, 2)) ||
+        (says(statement, "holder = $4") && !is_holder(tables, statement, 3)))
         return false;
     tables->seq = number_of(statement, 2);
     renew(tables, link);
@@ -312,8 +319,7 @@ static bool may_take(const struct tables *tables, const struct link *link,
         !says(statement, "ends < clock_timestamp() OR") || tables->ends_ms < nodes->now_ms;
     bool is_gone = tables->ends_ms < nodes->now_ms + STORE_LEASE_MS - STORE_GONE_MS &&
                    (!says(statement, "NOT EXISTS") || !is_there(nodes, tables->session));
-    return tables->is_free ||
-           strcmp(tables->holder, (const char *)statement->params[1].bytes.data) == 0 ||
+    return tables->is_free || is_holder(tables, statement, 1) ||
            (is_settled && (is_over || is_gone));
 }
 
@@ -357,10 +363,10 @@ static const char *terms_of(const struct nodes *nodes)
 static void answer_row(struct rows *rows, const struct tables *tables, const struct nodes *nodes)
 {
     char epoch[TEXT_BYTES], seq[TEXT_BYTES];
-    const char *const fields[] = {epoch, seq, terms_of(nodes)};
+    const char *const fields[] = {epoch, seq, terms_of(nodes), tables->holder};
     snprintf(epoch, sizeof epoch, "%" PRIu64, tables->epoch);
     snprintf(seq, sizeof seq, "%" PRIu64, tables->seq);
-    add_row(rows, fields, 3);
+    add_row(rows, fields, 4);
 }
 
 static void list_files(struct rows *rows, const struct tables *tables, bool are_left)
@@ -400,7 +406,8 @@ static const char *change(struct tables *tables, const struct link *link,
                           bool *is_changed)
 {
     const char *const fenced[] = {"1", terms_of(link->nodes)};
-    bool is_ours = tables->epoch == number_of(statement, 1);
+    bool is_ours = tables->epoch == number_of(statement, 1) &&
+                   (!says(statement, "holder = $3") || is_holder(tables, statement, 2));
     *is_changed = true;
     if (begins(statement, "CREATE TABLE errbus_piece_"))
         row_of(tables, table_of(statement))->has_table = true;

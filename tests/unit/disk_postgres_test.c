@@ -20,7 +20,7 @@ enum {
     FILES_MAX = 16,
     PIECES_MAX = 64,
     FIELDS_MAX = 8,
-    TEXT_BYTES = 64,
+    TEXT_BYTES = STORE_HOLDER_BYTES,
     BODY_BYTES = 2 * STORE_PIECE_BYTES + 1,
 };
 
@@ -43,6 +43,7 @@ struct file_row {
 static struct {
     uint64_t epoch;
     uint64_t seq;
+    char holder[STORE_HOLDER_BYTES];
     struct file_row files[FILES_MAX];
     size_t file_count;
     struct piece pieces[PIECES_MAX];
@@ -193,10 +194,10 @@ static void list_left(struct rows *rows)
 static void answer_row(struct rows *rows)
 {
     char epoch[TEXT_BYTES], seq[TEXT_BYTES];
-    const char *const fields[] = {epoch, seq, TERMS};
+    const char *const fields[] = {epoch, seq, TERMS, server.holder};
     snprintf(epoch, sizeof epoch, "%" PRIu64, server.epoch);
     snprintf(seq, sizeof seq, "%" PRIu64, server.seq);
-    add_row(rows, fields, 3);
+    add_row(rows, fields, 4);
 }
 
 /* The whole of it, or nothing. */
@@ -237,6 +238,8 @@ static void server_run(struct door *door, const struct door_statement *statement
         add_row(rows, versions, 1);
     } else if (begins(last, "UPDATE errbus_shard SET epoch")) {
         server.epoch++;
+        snprintf(server.holder, sizeof server.holder, "%s",
+                 (const char *)last->params[1].bytes.data);
         answer_row(rows);
     } else if (begins(last, "SELECT epoch")) {
         server.looks++;

@@ -33,6 +33,7 @@ struct script {
     unsigned connects;
     unsigned rests;
     unsigned rests_max; /* then it is given up */
+    unsigned ours;      /* statements that change the row of our holder alone */
 };
 
 static struct script script;
@@ -61,6 +62,11 @@ static void script_run(struct door *door, const struct door_statement *statement
         script.commits++;
     if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL)
         script.looks++;
+    for (size_t i = 0; i < count; i++)
+        script.ours += strstr(statements[i].sql, "UPDATE errbus_shard") != NULL &&
+                       strstr(statements[i].sql, "AND holder = $") != NULL &&
+                       span_equal(statements[i].params[statements[i].count - 1].bytes,
+                                  span_text(store.holder));
     cr_assert_lt(script.at, script.count, "nothing more was expected: %s",
                  statements[count - 1].sql);
     struct scripted *answer = &script.answers[script.at++];
@@ -136,10 +142,15 @@ static void expect_run(enum door_verdict verdict, const char *state)
         (struct scripted){.verdict = verdict, .state = state, .fields = {"1", TERMS}};
 }
 
-static void expect_row(const char *epoch, const char *seq)
+static void expect_row_of(const char *holder, const char *epoch, const char *seq)
 {
     script.answers[script.count++] =
-        (struct scripted){.verdict = DOOR_DONE, .fields = {epoch, seq, TERMS}};
+        (struct scripted){.verdict = DOOR_DONE, .fields = {epoch, seq, TERMS, holder}};
+}
+
+static void expect_row(const char *epoch, const char *seq)
+{
+    expect_row_of(store.holder, epoch, seq);
 }
 
 /* What a server says when it is connected to: its settings. */
@@ -241,6 +252,46 @@ Test(postgres_store, ends_when_the_store_forgot)
     }
 }
 
+/* A server that lacks our epoch was promoted, and gave that number to somebody else, or to somebody
+ * who gave the shard up.  What is there under it is not ours, however many commits that are. */
+Test(postgres_store, ends_when_its_epoch_is_of_another_holder)
+{
+    static const char *const holders[] = {"another", NULL};
+    for (size_t i = 0; i < sizeof holders / sizeof holders[0]; i++)
+        for (const char *seq = "6789"; *seq != '\0'; seq++) {
+            const char number[] = {*seq, '\0'};
+            script.count = script.at = 0;
+            expect_run(DOOR_DOUBT, NULL);
+            expect_greeting();
+            expect_row_of(holders[i], "3", number);
+            cr_expect_eq(commit(), -EIO, "%s", number);
+            cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
+            cr_expect_eq(store.seq, 7);
+        }
+}
+
+/* A commit more than was ever sent is nobody's that is known. */
+Test(postgres_store, takes_no_commit_for_its_own_that_it_never_made)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    expect_greeting();
+    expect_row("3", "9");
+    cr_expect_eq(commit(), -EIO);
+    cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
+}
+
+/* What the server is asked to change is ours, by its holder, too. */
+Test(postgres_store, names_its_holder_in_all_that_it_changes)
+{
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    expect_row("3", "8");
+    cr_expect_eq(store_keep(&store), 0);
+    expect_run(DOOR_DONE, NULL);
+    store_release(&store);
+    cr_expect_eq(script.ours, 3);
+}
+
 /* What may pass is tried again; a statement that the server cannot carry out is the end. */
 Test(postgres_store, tells_refusals_apart)
 {
@@ -286,7 +337,7 @@ static void expect_strict_greeting(void)
 static void expect_row_under(const char *terms, const char *seq)
 {
     script.answers[script.count++] =
-        (struct scripted){.verdict = DOOR_DONE, .fields = {"3", seq, terms}};
+        (struct scripted){.verdict = DOOR_DONE, .fields = {"3", seq, terms, store.holder}};
 }
 
 static void expect_away(const char *text)
@@ -329,8 +380,8 @@ Test(postgres_store, looks_again_after_a_commit_behind_which_settings_changed)
 /* A look is no better than a commit. */
 Test(postgres_store, looks_again_when_settings_change_behind_a_look)
 {
-    script.answers[script.count++] =
-        (struct scripted){.verdict = DOOR_DONE, .fields = {"3", "7", TERMS}, .check = OTHER_TERMS};
+    script.answers[script.count++] = (struct scripted){
+        .verdict = DOOR_DONE, .fields = {"3", "7", TERMS, store.holder}, .check = OTHER_TERMS};
     expect_strict_greeting();
     expect_row_under(OTHER_TERMS, "7");
     cr_expect_eq(store_keep(&store), 0);
