@@ -92,6 +92,18 @@ static const char *remedy_of(const char *state)
     return "";
 }
 
+/* Clears the answer, if it is not that of a server that keeps what was promised.  What was changed
+ * without a quorum may be gone with its node, so it is asked again once the server was looked at. */
+static int see_done(struct store *store, struct door_answer *answer)
+{
+    if (store_is_as_found(store, span_text(answer->check)))
+        return 0;
+    store->door->ops->clear(answer);
+    store->door->ops->disconnect(store->door);
+    store->is_connected = false;
+    return -EAGAIN;
+}
+
 /* 0: the answer is to be cleared.  In doubt is not now: what is asked again is as it was. */
 static int ask_directory(struct directory *directory, const struct door_statement *statements,
                          size_t count, struct door_answer *answer)
@@ -103,7 +115,7 @@ static int ask_directory(struct directory *directory, const struct door_statemen
         return -EAGAIN;
     store->door->ops->run(store->door, statements, count, answer);
     if (answer->verdict == DOOR_DONE)
-        return 0;
+        return see_done(store, answer);
     bool is_refused = answer->verdict == DOOR_REFUSED && !is_passing(answer->state);
     snprintf(store->why, sizeof store->why, "%.400s%s", answer->why,
              is_refused ? remedy_of(answer->state) : "");

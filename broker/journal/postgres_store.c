@@ -143,15 +143,9 @@ static void store_disconnect(struct store *store)
     store->is_connected = false;
 }
 
-/* Whether the answer, of at least one row, was given under the settings that were looked at, and
- * they were still in force behind its commit. */
-static bool is_as_found(struct store *store, const struct door_answer *answer, unsigned column)
+bool store_is_as_found(struct store *store, struct span terms)
 {
-    struct span terms = store->door->ops->field(answer, 0, column);
-    bool is_same = span_equal(terms, span_text(store->found.terms));
-    if (is_same)
-        terms = span_text(answer->check);
-    if (is_same && span_equal(terms, span_text(store->found.terms)))
+    if (span_equal(terms, span_text(store->found.terms)))
         return true;
     snprintf(
         store->why, sizeof store->why,
@@ -159,6 +153,14 @@ static bool is_as_found(struct store *store, const struct door_answer *answer, u
         "before, and now '%.*s'",
         store->found.terms, (int)terms.bytes, terms.data != NULL ? (const char *)terms.data : "");
     return false;
+}
+
+/* Whether the answer, of at least one row, was given under the settings that were looked at, and
+ * they were still in force behind its commit. */
+static bool is_as_found(struct store *store, const struct door_answer *answer, unsigned column)
+{
+    return store_is_as_found(store, store->door->ops->field(answer, 0, column)) &&
+           store_is_as_found(store, span_text(answer->check));
 }
 
 void store_away(struct store *store, char *out)

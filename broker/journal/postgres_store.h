@@ -150,6 +150,10 @@ int store_keep(struct store *store);
  * DISK_COMPLAINT_BYTES. */
 void store_away(struct store *store, char *out);
 
+/* Whether settings (STORE_TERMS) that came along with an answer are those that were looked at when
+ * the server was connected to.  false: `why` says so. */
+bool store_is_as_found(struct store *store, struct span terms);
+
 /* How many standbys a setting of synchronous_standby_names lets a commit wait for. */
 unsigned store_quorum(const char *setting);
 

@@ -17,6 +17,7 @@ struct server {
     enum door_verdict verdict;
     const char *state;
     const char *fields[FIELDS]; /* of one row; the first NULL: there is no row */
+    const char *check;          /* NULL: the settings of the greeting */
     unsigned connects;
     bool is_away;
 };
@@ -43,6 +44,8 @@ static void server_run(struct door *door, const struct door_statement *statement
     *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
     snprintf(out->why, sizeof out->why, "as the test wants");
     snprintf(out->state, sizeof out->state, "%s", server.state != NULL ? server.state : "");
+    snprintf(out->check, sizeof out->check, "%s",
+             server.check != NULL ? server.check : greeting[7]);
     out->rows = is_greeting ? (void *)(uintptr_t)greeting : server.fields;
 }
 
@@ -131,6 +134,22 @@ Test(postgres_directory, asks_again_what_is_in_doubt)
     cr_expect_not_null(strstr(directory_why(directory), "nobody is there"));
     server.is_away = false;
     server.verdict = DOOR_DONE;
+    cr_expect_eq(directory_assign(directory, "train", &place), 0);
+    cr_expect_eq(server.connects, 3);
+}
+
+/* A quorum that was set aside confirms nothing: the assignment may be gone with its node. */
+Test(postgres_directory, looks_again_when_settings_change)
+{
+    struct directory_place place;
+    server.fields[0] = "4";
+    cr_assert_eq(directory_assign(directory, "train", &place), 0);
+    server.check = "on on ANY 1 (a)";
+    cr_expect_eq(directory_assign(directory, "train", &place), -EAGAIN);
+    cr_expect_not_null(strstr(directory_why(directory), "settings were changed"), "%s",
+                       directory_why(directory));
+    cr_expect_eq(directory_leave(directory, "train"), -EAGAIN);
+    server.check = NULL;
     cr_expect_eq(directory_assign(directory, "train", &place), 0);
     cr_expect_eq(server.connects, 3);
 }
