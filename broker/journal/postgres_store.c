@@ -177,6 +177,13 @@ static void tell_away(struct store *store, const char *why)
     pthread_mutex_unlock(&store->away.lock);
 }
 
+/* It is away no more.  No other thread says whether it is. */
+static void tell_back(struct store *store)
+{
+    if (store->away.why[0] != '\0')
+        tell_away(store, "");
+}
+
 /* A server that lacks our epoch, and was promoted, gives it to another holder. */
 static enum store_row read_row(const struct store *store, const struct door_answer *answer)
 {
@@ -267,10 +274,8 @@ static int settle_doubt(struct store *store, uint64_t seq)
         }
         if (row == ROW_WRONG || (row == ROW_OURS && (found + 1 < seq || found > seq)))
             return forgot(store, found);
-        if (row == ROW_OURS) {
-            tell_away(store, "");
+        if (row == ROW_OURS)
             return found == seq;
-        }
         tell_away(store, store->why);
         store->door->ops->rest(store->door);
     }
@@ -282,6 +287,15 @@ static int refuse_for_good(struct store *store, const struct door_answer *answer
     snprintf(store->why, sizeof store->why, "the server refused a commit: %s (SQLSTATE %s)",
              answer->why, answer->state);
     return -EIO;
+}
+
+/* The server answers, and carries out no commit: so whoever asks why nothing goes on is told. */
+static void rest_refused(struct store *store, const struct door_answer *answer)
+{
+    snprintf(store->why, sizeof store->why, "the server refuses commits: %s (SQLSTATE %s)",
+             answer->why, answer->state);
+    tell_away(store, store->why);
+    store->door->ops->rest(store->door);
 }
 
 /* One attempt: 1, it is committed; 0, it is not, and may be tried again; or a negative errno. */
@@ -304,7 +318,7 @@ static int try_commit(struct store *store, const struct store_change *change)
             store_disconnect(store);
         result = settle_doubt(store, store->seq + 1);
         if (result == 0 && is_refused)
-            store->door->ops->rest(store->door);
+            rest_refused(store, &answer);
     }
     store->door->ops->clear(&answer);
     return result;
@@ -325,6 +339,7 @@ int store_commit(struct store *store, struct store_change *change)
     if (result < 0)
         return result;
     store->seq++;
+    tell_back(store);
     return 0;
 }
 
@@ -333,5 +348,7 @@ int store_keep(struct store *store)
     if (store->is_fenced)
         return -DISK_FENCED;
     int result = settle_doubt(store, store->seq + 1);
+    if (result == 0)
+        tell_back(store);
     return result > 0 ? forgot(store, store->seq + 1) : result;
 }

@@ -32,8 +32,9 @@ struct script {
     unsigned looks;   /* calls that ask for the row */
     unsigned connects;
     unsigned rests;
-    unsigned rests_max; /* then it is given up */
-    unsigned ours;      /* statements that change the row of our holder alone */
+    unsigned rests_max;              /* then it is given up */
+    char away[DISK_COMPLAINT_BYTES]; /* what was told in the last rest */
+    unsigned ours;                   /* statements that change the row of our holder alone */
 };
 
 static struct script script;
@@ -98,6 +99,7 @@ static void script_clear(struct door_answer *answer)
 
 static void script_rest(struct door *door)
 {
+    store_away(&store, script.away);
     if (++script.rests == script.rests_max)
         atomic_store(&door->is_given_up, true);
 }
@@ -361,6 +363,22 @@ Test(postgres_store, looks_again_after_a_commit_under_other_settings)
     cr_expect_eq(store.seq, 8);
     cr_expect_eq(script.commits, 1);
     cr_expect_eq(script.connects, 1);
+    expect_away("");
+}
+
+/* The row can be looked at, and each commit is refused: no room, or no time.  It waits for long, and
+ * whoever asks is told what for, until a commit succeeds. */
+Test(postgres_store, says_why_commits_are_refused_in_passing)
+{
+    for (int i = 0; i < 2; i++) {
+        expect_run(DOOR_REFUSED, "53100");
+        expect_row("3", "7");
+    }
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(script.rests, 2);
+    cr_expect_not_null(strstr(script.away, "as the test wants (SQLSTATE 53100)"), "%s",
+                       script.away);
     expect_away("");
 }
 
