@@ -21,6 +21,9 @@
 #define FILES_OF_EPOCH_BITS 24
 /* A holder that reads for long says that it is there, each time it has read so much. */
 enum { KEEP_BYTES = 16 * 1024 * 1024, KEEP_PIECES = 2048 };
+/* A table that is locked, as by a backup, is tried again after so many commits.  One time that the
+ * holder says that it is there, because nothing is to be committed, counts as many. */
+enum { DROP_PAUSE = 1000, DROP_PAUSE_KEEP = 50 };
 /* This name says that the directory is a cache, and may be emptied. */
 #define CACHE_MARK "cache"
 
@@ -62,6 +65,7 @@ struct postgres {
     uint64_t *dropped; /* files that are gone from the store, and have a table there */
     size_t dropped_count;
     size_t dropped_room;
+    unsigned drop_pause; /* until the next attempt to drop a table */
     uint64_t read_bytes; /* since it last said that it is there */
     unsigned read_pieces;
 };
@@ -289,12 +293,16 @@ static void note_committed(struct postgres *postgres)
     forget_gone(postgres);
 }
 
-/* A table that is locked, as by a backup, is dropped another time. */
-static void drop_tables(struct postgres *postgres)
+/* Each attempt that fails makes whoever waits for the next commit wait, too. */
+static void drop_tables(struct postgres *postgres, unsigned passed)
 {
-    while (postgres->dropped_count > 0 &&
-           store_drop(&postgres->store, postgres->dropped[postgres->dropped_count - 1]))
-        postgres->dropped_count--;
+    unsigned pause = postgres->drop_pause;
+    postgres->drop_pause = pause > passed ? pause - passed : 0;
+    while (postgres->dropped_count > 0 && postgres->drop_pause == 0)
+        if (store_drop(&postgres->store, postgres->dropped[postgres->dropped_count - 1]))
+            postgres->dropped_count--;
+        else
+            postgres->drop_pause = DROP_PAUSE;
 }
 
 static int postgres_commit(struct postgres *postgres)
@@ -315,7 +323,7 @@ static int postgres_commit(struct postgres *postgres)
     free(bodies);
     if (is_committed) {
         note_committed(postgres);
-        drop_tables(postgres);
+        drop_tables(postgres, 1);
     }
     postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
     return result;
@@ -614,7 +622,7 @@ static int postgres_keep(struct disk *disk)
     struct postgres *postgres = postgres_of(disk);
     int result = store_keep(&postgres->store);
     if (result == 0)
-        drop_tables(postgres);
+        drop_tables(postgres, DROP_PAUSE_KEEP);
     disk->why = result < 0 ? postgres->store.why : NULL;
     return result;
 }

@@ -332,7 +332,7 @@ int store_fetch(struct store *store, uint64_t file,
 
 /* Neither waits long for a lock, nor for the standbys: the next sweep drops what is left. */
 static const struct door_statement hurry = {.sql =
-                                                "SELECT set_config('lock_timeout', '100ms', true),"
+                                                "SELECT set_config('lock_timeout', '10ms', true),"
                                                 " set_config('synchronous_commit', 'local', true)"};
 
 bool store_drop(struct store *store, uint64_t file)

@@ -53,6 +53,8 @@ static struct {
     unsigned replaced; /* so often another one takes the shard while pieces are read */
     unsigned looks;
     bool is_named_first; /* by a commit, before a piece */
+    bool is_locked;      /* no table can be dropped */
+    unsigned drops;      /* so often that was tried */
 } server;
 
 /* What a statement answers. */
@@ -253,7 +255,11 @@ static void server_run(struct door *door, const struct door_statement *statement
     } else if (begins(last, "SELECT substring")) {
         list_left(rows);
     } else if (begins(last, "DROP TABLE")) {
-        drop_table(table_of(last));
+        server.drops++;
+        if (server.is_locked)
+            out->verdict = DOOR_REFUSED;
+        else
+            drop_table(table_of(last));
     } else if (begins(last, "WITH mine")) {
         out->verdict = commit_all(statements, count, rows);
         snprintf(out->state, sizeof out->state, "22012");
@@ -329,12 +335,18 @@ static void begin(void)
         bytes[i] = (char)(i * 7 + i / 251);
 }
 
+static void free_pieces(void)
+{
+    for (size_t i = 0; i < server.piece_count; i++)
+        free(server.pieces[i].body);
+    server.piece_count = 0;
+}
+
 static void end(void)
 {
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         folder_fini(&folders[i]);
-    for (size_t i = 0; i < server.piece_count; i++)
-        free(server.pieces[i].body);
+    free_pieces();
 }
 
 TestSuite(disk_postgres, .init = begin, .fini = end);
@@ -415,7 +427,6 @@ Test(disk_postgres, commits_what_was_written_and_nothing_else)
     disk_close(&disk);
 }
 
-/* One byte below the size of a piece, that size, one byte above it, and above two of them. */
 /* Who is stopped while it sends pieces must hold no row that the next holder changes. */
 Test(disk_postgres, changes_names_behind_all_pieces)
 {
@@ -433,6 +444,7 @@ Test(disk_postgres, changes_names_behind_all_pieces)
     disk_close(&disk);
 }
 
+/* One byte below the size of a piece, that size, one byte above it, and above two of them. */
 Test(disk_postgres, cuts_a_long_range_into_pieces)
 {
     static const struct {
@@ -481,6 +493,43 @@ Test(disk_postgres, renames_and_removes_in_one_commit)
     cr_assert_eq(disk->ops->sync_names(disk), 0);
     cr_expect_null(named("spare"));
     cr_expect_eq(server.piece_count, 0);
+    disk_close(&disk);
+}
+
+/* A backup holds a lock on the table of a file that is gone.  To try to drop it takes time, and who
+ * publishes waits for each commit. */
+Test(disk_postgres, tries_a_locked_table_again_after_a_while)
+{
+    enum { COMMITS = 999, KEEPS = 20 };
+    struct disk *disk = must_take(0);
+    int gone = must_make(disk, SEGMENT);
+    int file = must_make(disk, SECOND);
+    write_at(disk, gone, 10, 0);
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    const struct file_row *row = named(SEGMENT);
+    disk->ops->shut(disk, gone);
+    cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
+    server.is_locked = true;
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+    cr_expect_eq(server.drops, 1);
+    for (int i = 0; i < COMMITS; i++) {
+        free_pieces();
+        write_at(disk, file, 10, 0);
+        must_sync(disk, file);
+    }
+    cr_expect_eq(server.drops, 1);
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    cr_expect_eq(server.drops, 2);
+    for (int i = 0; i + 1 < KEEPS; i++)
+        cr_assert_eq(disk->ops->keep(disk), 0);
+    cr_expect_eq(server.drops, 2);
+    server.is_locked = false;
+    cr_assert_eq(disk->ops->keep(disk), 0);
+    cr_expect_eq(server.drops, 3);
+    cr_expect_not(row->has_table);
+    disk->ops->shut(disk, file);
     disk_close(&disk);
 }
 
@@ -547,7 +596,6 @@ Test(disk_postgres, is_fenced_when_another_took_the_shard)
     disk_close(&disk);
 }
 
-/* Numbers of files are never used again, so a table that a holder left is nobody's. */
 /* What it read may be in part of the other one: it reads all of it again under an epoch of its own.
  */
 Test(disk_postgres, takes_again_what_was_taken_while_it_read)
@@ -586,6 +634,7 @@ Test(disk_postgres, says_that_it_is_there_while_it_reads_for_long)
     disk_close(&first);
 }
 
+/* Numbers of files are never used again, so a table that a holder left is nobody's. */
 Test(disk_postgres, sweeps_what_a_holder_left)
 {
     struct disk *disk = must_take(0);
