@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    DOOR_SQL_BYTES = 768,
+    DOOR_SQL_BYTES = 1024,
     DOOR_PARAMS_MAX = 6,
     DOOR_STATE_BYTES = 6, /* an SQLSTATE, with its NUL */
     DOOR_WHY_BYTES = 512,

@@ -184,13 +184,29 @@ static void tell_back(struct store *store)
         tell_away(store, "");
 }
 
+/* Of a row with a later epoch.  *seq: those commits that the next holder found, if they are too few.
+ * Nothing is known of epochs that a broker of an older version took. */
+static enum store_row read_later_row(const struct store *store, const struct door_answer *answer,
+                                     uint64_t *seq)
+{
+    uint64_t taken = field_number(store, answer, 4);
+    struct span ours = store->door->ops->field(answer, 0, 5);
+    if (ours.data != NULL && !span_equal(ours, span_text(store->holder)))
+        return ROW_WRONG;
+    if (taken == 0 || taken > store->seq)
+        return ROW_FENCED;
+    *seq = taken - 1;
+    return ROW_WRONG;
+}
+
 /* A server that lacks our epoch, and was promoted, gives it to another holder. */
-static enum store_row read_row(const struct store *store, const struct door_answer *answer)
+static enum store_row read_row(const struct store *store, const struct door_answer *answer,
+                               uint64_t *seq)
 {
     uint64_t epoch = field_number(store, answer, 0);
     struct span holder = store->door->ops->field(answer, 0, 3);
     if (epoch > store->epoch)
-        return ROW_FENCED;
+        return read_later_row(store, answer, seq);
     return epoch == store->epoch && span_equal(holder, span_text(store->holder)) ? ROW_OURS
                                                                                  : ROW_WRONG;
 }
@@ -210,16 +226,19 @@ static enum store_row look(struct store *store, uint64_t *out_seq)
     add_number(&statements[0], store->epoch);
     add_text(&statements[0], store->holder);
     snprintf(statements[1].sql, sizeof statements[1].sql,
-             "SELECT epoch::text, seq::text, " STORE_TERMS
-             ", holder FROM errbus_shard WHERE shard = $1");
+             "SELECT epoch::text, seq::text, " STORE_TERMS ", holder,"
+             " (SELECT seq::text FROM errbus_taken WHERE shard = $1 AND epoch = $2::int8 + 1),"
+             " (SELECT holder FROM errbus_taken WHERE shard = $1 AND epoch = $2::int8)"
+             " FROM errbus_shard WHERE shard = $1");
     add_number(&statements[1], store->shard);
+    add_number(&statements[1], store->epoch);
     store->door->ops->run(store->door, statements, 2, &answer);
     bool is_there = answer.verdict == DOOR_DONE && store->door->ops->rows(&answer) == 1;
     if (is_there && !is_as_found(store, &answer, 2)) {
         store_disconnect(store);
     } else if (answer.verdict == DOOR_DONE) {
         *out_seq = is_there ? field_number(store, &answer, 1) : 0;
-        row = is_there ? read_row(store, &answer) : ROW_WRONG;
+        row = is_there ? read_row(store, &answer, out_seq) : ROW_WRONG;
     } else {
         snprintf(store->why, sizeof store->why, "%s", answer.why);
         store_disconnect(store); /* another server may take writes by now */

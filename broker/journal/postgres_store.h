@@ -5,6 +5,7 @@
  *
  *     errbus_meta    version                       of these tables
  *     errbus_shard   shard epoch seq holder session ends      one row a shard
+ *     errbus_taken   shard epoch seq holder        who took it, and the number of the commit then
  *     errbus_file    shard file name bytes         the names of a shard, and their sizes
  *     errbus_piece_SHARD_FILE   seq at body        what was written to one file, in order
  *     errbus_job, errbus_endpoint                  the directory (directory.h)
@@ -16,6 +17,8 @@
  *   holder, and the number of the commit before, or undoes the whole.
  * - A server that lacks the last epoch, and is promoted, gives that number to another holder.  So
  *   the holder is compared, too.
+ * - Who was replaced looks at how many commits there were when the next epoch was taken.  If they
+ *   are fewer than were confirmed to it, a server was promoted that lacks them.
  * - A commit of which the answer is missing, or came with a warning, is in doubt.  The row is then
  *   updated once more under the same epoch, and that update says by `seq` what became of it.
  * - A commit that was made under other settings than those that were looked at is in doubt, too.
@@ -40,6 +43,7 @@ enum {
     STORE_HOLDER_BYTES = 160,
     STORE_PIECE_BYTES = 256 * 1024, /* of one row */
     STORE_PIECES_AT_ONCE = 32,      /* rows of one answer */
+    STORE_EPOCHS_KEPT = 1000,       /* of which is known who took them */
 };
 /* A holder whose last sign is older than this may be replaced; one whose session with the server is
  * gone, after the shorter time.  Both only by a connection that is STORE_SETTLED_MS old: sessions

@@ -198,6 +198,12 @@ int store_prepare(struct store *store)
                 " WITH (fillfactor = 20)"},
         {.sql = "CREATE TABLE IF NOT EXISTS errbus_file (shard int, file int8, name text NOT NULL,"
                 " bytes int8 NOT NULL, PRIMARY KEY (shard, file))"},
+        {.sql = "CREATE TABLE IF NOT EXISTS errbus_taken (shard int, epoch int8,"
+                " seq int8 NOT NULL, holder text NOT NULL, PRIMARY KEY (shard, epoch))"},
+        {.sql = "DELETE FROM errbus_taken WHERE shard = $1 AND epoch <"
+                " (SELECT epoch FROM errbus_shard WHERE shard = $1) - $2",
+         .params = {number_param(store->shard), number_param(STORE_EPOCHS_KEPT)},
+         .count = 2},
         {.sql = "CREATE TABLE IF NOT EXISTS errbus_job (job text PRIMARY KEY, shard int NOT NULL)"},
         {.sql = "CREATE TABLE IF NOT EXISTS errbus_endpoint (shard int PRIMARY KEY,"
                 " epoch int8 NOT NULL, control text NOT NULL)"},
@@ -226,14 +232,17 @@ int store_prepare(struct store *store)
 /* The age of our own session tells how long this server has been the one to ask.  The number of the
  * commit is left out: who was stopped in the midst of it holds the lock of its pieces' keys. */
 static const char take_sql[] =
-    "UPDATE errbus_shard SET epoch = epoch + 1, seq = seq + 1, holder = $2,"
+    "WITH taken AS (UPDATE errbus_shard SET epoch = epoch + 1, seq = seq + 1, holder = $2,"
     " session = pg_backend_pid(), ends = clock_timestamp() + %d * interval '1 ms'"
     " WHERE shard = $1 AND (ends = '-infinity' OR holder = $2 OR"
     " (EXISTS (SELECT FROM pg_stat_activity WHERE pid = pg_backend_pid()"
     " AND backend_start < clock_timestamp() - %d * interval '1 ms')"
     " AND (ends < clock_timestamp() OR (ends < clock_timestamp() + %d * interval '1 ms'"
     " AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = session)))))"
-    " RETURNING epoch::text, seq::text";
+    " RETURNING shard, epoch, seq, holder)"
+    " INSERT INTO errbus_taken (shard, epoch, seq, holder) SELECT shard, epoch, seq, holder"
+    " FROM taken ON CONFLICT (shard, epoch) DO UPDATE SET seq = excluded.seq,"
+    " holder = excluded.holder RETURNING epoch::text, seq::text";
 
 int store_take(struct store *store)
 {

@@ -20,6 +20,7 @@ enum {
     FIELDS_MAX = 8,
     TEXT_BYTES = STORE_HOLDER_BYTES,
     NODES = 3,
+    TAKEN_MAX = 16, /* of the last epochs it is known who took them */
     SESSIONS_MAX = 65536,
     NOTICES_MS = 200, /* a node sees that a connection was closed, at most so much later */
 };
@@ -38,6 +39,12 @@ struct file_row {
     bool is_named;
     bool has_table;
 };
+/* A row of errbus_taken. */
+struct taken {
+    uint64_t epoch;
+    uint64_t seq;
+    char holder[STORE_HOLDER_BYTES];
+};
 /* The tables behind one commit. */
 struct tables {
     struct tables *older; /* of all that were ever made, to be freed */
@@ -47,6 +54,7 @@ struct tables {
     uint64_t session;
     int64_t ends_ms;
     bool is_free; /* ends is '-infinity' */
+    struct taken taken[TAKEN_MAX];
     size_t file_count;
     size_t piece_count;
     struct file_row files[FILES_MAX];
@@ -93,6 +101,7 @@ struct rows {
     size_t count;
     char texts[ROWS_MAX][FIELDS_MAX][TEXT_BYTES];
     struct span bodies[ROWS_MAX]; /* the third field, where it is one */
+    unsigned nulls[ROWS_MAX];     /* fields that are null, a bit each */
 };
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -166,6 +175,20 @@ void nodes_fail_over(struct nodes *nodes, int64_t after_ms)
     for (uint64_t i = 1; i <= nodes->sessions; i++)
         if (nodes->session_ends_ms[i] > nodes->now_ms)
             nodes->session_ends_ms[i] = nodes->now_ms;
+}
+
+bool nodes_promote_lagging(struct nodes *nodes)
+{
+    size_t last = nodes->count - 1;
+    uint64_t seq = nodes->history[last]->seq;
+    while (last > 0 && nodes->history[last]->seq == seq)
+        last--;
+    if (nodes->history[last]->seq == seq)
+        return false;
+    last -= dice_below(&nodes->dice, last < 20 ? last + 1 : 20);
+    nodes->has[0] = nodes->has[1] = last;
+    nodes_fail_over(nodes, dice_between(&nodes->dice, 100, 8000));
+    return true;
 }
 
 void nodes_cancel(struct nodes *nodes)
@@ -342,6 +365,9 @@ static bool take(struct tables *tables, const struct link *link,
     tables->seq += says(statement, "seq = seq + 1");
     snprintf(tables->holder, sizeof tables->holder, "%s", holder);
     renew(tables, link);
+    struct taken *taken = &tables->taken[tables->epoch % TAKEN_MAX];
+    *taken = (struct taken){.epoch = tables->epoch, .seq = tables->seq};
+    snprintf(taken->holder, sizeof taken->holder, "%s", holder);
     return true;
 }
 
@@ -367,6 +393,19 @@ static void answer_row(struct rows *rows, const struct tables *tables, const str
     snprintf(epoch, sizeof epoch, "%" PRIu64, tables->epoch);
     snprintf(seq, sizeof seq, "%" PRIu64, tables->seq);
     add_row(rows, fields, 4);
+}
+
+/* With what is known of an epoch, and of the next one. */
+static void answer_look(struct rows *rows, const struct tables *tables, const struct nodes *nodes,
+                        uint64_t epoch)
+{
+    const struct taken *next = &tables->taken[(epoch + 1) % TAKEN_MAX];
+    const struct taken *taken = &tables->taken[epoch % TAKEN_MAX];
+    size_t row = rows->count;
+    answer_row(rows, tables, nodes);
+    rows->nulls[row] |= (next->epoch != epoch + 1) << 4 | (taken->epoch != epoch) << 5;
+    snprintf(rows->texts[row][4], TEXT_BYTES, "%" PRIu64, next->seq);
+    snprintf(rows->texts[row][5], TEXT_BYTES, "%s", taken->holder);
 }
 
 static void list_files(struct rows *rows, const struct tables *tables, bool are_left)
@@ -423,7 +462,8 @@ static const char *change(struct tables *tables, const struct link *link,
         renew(tables, link);
     else if (begins(statement, "UPDATE errbus_shard SET ends") && is_ours)
         tables->is_free = true;
-    else if (begins(statement, "UPDATE errbus_shard SET epoch") && take(tables, link, statement))
+    else if (begins(statement, "WITH taken AS (UPDATE errbus_shard") &&
+             take(tables, link, statement))
         answer_row(rows, tables, link->nodes);
     else if (begins(statement, "WITH mine") && fence(tables, link, statement))
         add_row(rows, fenced, 2);
@@ -452,7 +492,7 @@ static void ask(const struct tables *tables, const struct nodes *nodes,
     else if (begins(statement, "SELECT version"))
         add_row(rows, versions, 1);
     else if (begins(statement, "SELECT epoch"))
-        answer_row(rows, tables, nodes);
+        answer_look(rows, tables, nodes, number_of(statement, 1));
     else if (begins(statement, "SELECT file"))
         list_files(rows, tables, false);
     else if (begins(statement, "SELECT piece.seq"))
@@ -606,6 +646,8 @@ static struct span field(const struct door_answer *answer, size_t row, unsigned 
     const struct rows *rows = answer->rows;
     must(row < rows->count && column < FIELDS_MAX);
     bool is_body = column == 2 && rows->bodies[row].data != NULL;
+    if ((rows->nulls[row] & 1U << column) != 0)
+        return SPAN_NONE;
     return is_body ? rows->bodies[row] : span_text(rows->texts[row][column]);
 }
 

@@ -40,6 +40,9 @@ void nodes_cut_standbys(struct nodes *nodes, bool is_cut);
 /* The node that takes writes is gone with all that no standby has.  The standby that has most takes
  * writes so much later. */
 void nodes_fail_over(struct nodes *nodes, int64_t after_ms);
+/* The same, but a standby takes writes that lacks at least the last commit that was confirmed, and
+ * perhaps some before it.  false: there is none to lack. */
+bool nodes_promote_lagging(struct nodes *nodes);
 /* Whoever waits for a standby waits no more, and is warned. */
 void nodes_cancel(struct nodes *nodes);
 /* No commit waits for a standby any more, and each says so; or all do again. */

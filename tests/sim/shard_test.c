@@ -8,6 +8,8 @@
  *   takes it later, at the same place.
  * - A broker that was replaced confirms nothing that the next one has not read.
  * - A shard is taken only from a holder that is gone, and taken at last.
+ * - In the end of some seeds a standby takes writes that lacks what was confirmed.  The broker it was
+ *   confirmed to confirms nothing more, and says that the store forgot, whoever has the shard by now.
  *
  *   ERRBUS_SIM_SEEDS, ERRBUS_SIM_FROM   as in sim_test.c (default 200, from 1) */
 #include "tests/lib/folder.h"
@@ -50,7 +52,9 @@ struct broker {
 static struct nodes *nodes;
 static struct broker brokers[BROKERS];
 static struct dice dice;
-static bool is_calm; /* nothing fails any more */
+static bool is_calm;            /* nothing fails any more */
+static struct broker *betrayed; /* something is lost that was confirmed to it; NULL: nobody */
+static bool has_noticed;        /* it did */
 static uint64_t seed, nonce;
 
 /* What anybody was told. */
@@ -60,7 +64,8 @@ static uint64_t floor_most;   /* values below may be gone */
 static uint64_t newest_epoch; /* of a broker that took the shard */
 static uint64_t newest_read;  /* what it read, up to here */
 static struct {
-    uint64_t confirmed, taken, fenced, killed, failed_over, set_aside, doubts, undone, behind;
+    uint64_t confirmed, taken, fenced, killed, failed_over, set_aside, doubts, undone, behind,
+        betrayed;
 } sums;
 
 #define MUST(truth, ...)                                                                           \
@@ -75,6 +80,8 @@ static struct {
 /* The broker says that these values are there. */
 static void tell(const struct broker *broker, uint64_t from, uint64_t until)
 {
+    if (betrayed != NULL)
+        return;
     for (uint64_t i = from; i < until; i++) {
         if (i < told_until) {
             MUST(told[i] == broker->values[i], "value %" PRIu64 " is another one than was told", i);
@@ -88,6 +95,9 @@ static void tell(const struct broker *broker, uint64_t from, uint64_t until)
 static void see_confirmed(struct broker *broker, uint64_t from)
 {
     sums.confirmed++;
+    MUST(broker != betrayed, "it confirms what follows on what is lost");
+    if (betrayed != NULL)
+        return;
     if (broker->epoch < newest_epoch) {
         sums.behind++; /* the answer came late */
         MUST(broker->next <= newest_read,
@@ -101,6 +111,8 @@ static void see_confirmed(struct broker *broker, uint64_t from)
 static void see_taken(struct broker *broker)
 {
     sums.taken++;
+    if (betrayed != NULL)
+        return;
     MUST(broker->epoch != newest_epoch, "epoch %" PRIu64 " was taken twice", broker->epoch);
     MUST(broker->epoch < newest_epoch || broker->next >= told_until,
          "%" PRIu64 " values are there of %" PRIu64, broker->next, told_until);
@@ -198,9 +210,18 @@ static void read_all(struct broker *broker)
 static void see_result(struct broker *broker, int result)
 {
     bool is_fenced = result == -DISK_FENCED;
+    if (betrayed != NULL && result == -EIO) {
+        MUST(strstr(broker->disk->why, "the store forgot") != NULL, "it says: %s",
+             broker->disk->why);
+        has_noticed = has_noticed || broker == betrayed;
+        leave(broker);
+        return;
+    }
+    MUST(!is_fenced || broker != betrayed, "it takes a store that forgot for one that was taken");
     MUST(result == 0 || is_fenced || result == -ECANCELED, "it failed with %d: %s", result,
          broker->disk->why != NULL ? broker->disk->why : "");
-    MUST(!is_fenced || broker->epoch < newest_epoch || broker->epoch < nodes_epoch(nodes),
+    MUST(!is_fenced || betrayed != NULL || broker->epoch < newest_epoch ||
+             broker->epoch < nodes_epoch(nodes),
          "it was fenced by nobody");
     sums.fenced += is_fenced;
     if (result != 0 || broker->is_killed)
@@ -276,7 +297,7 @@ static void step(struct broker *broker)
         write_some(broker);
     else if (dice_hits(&dice, 950))
         see_result(broker, broker->disk->ops->keep(broker->disk));
-    else
+    else if (broker != betrayed)
         leave(broker); /* it is told to end */
     broker->is_busy = false;
     MUST(nodes_wrong(nodes) == NULL, "%s", nodes_wrong(nodes));
@@ -342,7 +363,8 @@ static void begin(uint64_t number)
 {
     seed = number;
     nonce = told_until = floor_most = newest_epoch = newest_read = 0;
-    is_calm = false;
+    is_calm = has_noticed = false;
+    betrayed = NULL;
     dice_init(&dice, seed);
     nodes = nodes_new(seed + UINT64_C(1000000007), meanwhile, NULL);
     for (unsigned i = 0; i < BROKERS; i++) {
@@ -377,6 +399,27 @@ static void must_go_on(void)
     }
 }
 
+/* Behind a moment in which all is well, so that there is a holder that confirmed something. */
+static void must_notice(void)
+{
+    struct broker *holder = NULL;
+    for (unsigned i = 0; i < BROKERS; i++)
+        if (brokers[i].is_holder && brokers[i].epoch == newest_epoch)
+            holder = &brokers[i];
+    if (holder == NULL || !nodes_promote_lagging(nodes))
+        return;
+    betrayed = holder;
+    sums.betrayed++;
+    for (int i = 0; !has_noticed; i++) {
+        MUST(i < HEALED_STEPS_MAX, "nobody notices that the store forgot");
+        nodes_pass(nodes, 100);
+        struct broker *broker = &brokers[dice_below(&dice, BROKERS)];
+        if (broker != betrayed ||
+            dice_hits(&dice, 100)) /* so that another one is sooner, at times */
+            step(broker);
+    }
+}
+
 static void check_seed(uint64_t number)
 {
     begin(number);
@@ -385,6 +428,8 @@ static void check_seed(uint64_t number)
         step(&brokers[dice_below(&dice, BROKERS)]);
     }
     must_go_on();
+    if (seed % 4 == 0)
+        must_notice();
     end();
 }
 
@@ -411,9 +456,10 @@ Test(shard, keeps_what_was_confirmed_under_every_seed)
     fprintf(stderr,
             "%" PRIu64 " confirmed, %" PRIu64 " of them by a broker that was replaced; %" PRIu64
             " taken, %" PRIu64 " fenced, %" PRIu64 " killed, %" PRIu64 " nodes lost, %" PRIu64
-            " quorums set aside, %" PRIu64 " doubts, %" PRIu64 " commits undone\n",
+            " quorums set aside, %" PRIu64 " doubts, %" PRIu64 " commits undone, %" PRIu64
+            " lagging nodes promoted\n",
             sums.confirmed, sums.behind, sums.taken, sums.fenced, sums.killed, sums.failed_over,
-            sums.set_aside, sums.doubts, sums.undone);
+            sums.set_aside, sums.doubts, sums.undone, sums.betrayed);
     if (count < SEEDS_DEFAULT)
         return;
     cr_expect_gt(sums.confirmed, 10 * count); /* where nothing happens nothing is proved */
@@ -424,4 +470,5 @@ Test(shard, keeps_what_was_confirmed_under_every_seed)
     cr_expect_gt(sums.set_aside, count);
     cr_expect_gt(sums.doubts, count);
     cr_expect_gt(sums.undone, count);
+    cr_expect_gt(sums.betrayed, count / 8);
 }

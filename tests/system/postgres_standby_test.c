@@ -139,19 +139,30 @@ Test(postgres_standby, keeps_all_when_the_right_standby_is_promoted)
     must_close(&alice);
 }
 
-static void promote_a_lagging_standby(void)
+/* Publishes what a standby lacks. */
+static void publish_past_a_standby(struct bus *alice)
 {
-    struct bus *alice = shard_begin(&shard);
     MUST(postgres_await(&postgres, 0,
                         "SELECT 1 FROM pg_stat_replication WHERE application_name = 'node1'"
                         " AND flush_lsn >= pg_current_wal_lsn()")); /* it has what came so far */
     postgres_kill(&postgres, 1);
     shard_publish(alice, SHARD_VALUES);
+}
+
+static void promote_that_standby(void)
+{
     postgres_kill(&postgres, 2);
     postgres_kill(&postgres, 0);
     MUST(postgres_revive(&postgres, 1));
     MUST(postgres_promote(&postgres, 1));
     MUST(postgres_join(&postgres, 2));
+}
+
+static void promote_a_lagging_standby(void)
+{
+    struct bus *alice = shard_begin(&shard);
+    publish_past_a_standby(alice);
+    promote_that_standby();
     shard_must_end(&shard, 0, "the store forgot");
     shard_start(&shard, 1);
     shard_must_serve(&shard, 1);
@@ -177,6 +188,22 @@ Test(postgres_standby, notices_that_a_lagging_standby_was_promoted)
         init();
         promote_a_lagging_standby();
     }
+}
+
+/* A spare is sooner, and takes the shard from what is left.  The broker that was replaced says what
+ * became of its commits all the same. */
+Test(postgres_standby, notices_that_a_spare_took_over_what_lags)
+{
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    publish_past_a_standby(alice);
+    process_signal(&shard.brokers[0], SIGSTOP);
+    promote_that_standby();
+    shard_must_serve(&shard, 1);
+    process_signal(&shard.brokers[0], SIGCONT);
+    shard_must_end(&shard, 0, "the store forgot what it had confirmed");
+    (void)bus_close(&alice, 0);
 }
 
 /* ---- zombies --------------------------------------------------------------------------------- */

@@ -238,7 +238,7 @@ static void server_run(struct door *door, const struct door_statement *statement
     } else if (begins(last, "SELECT version")) {
         snprintf(version, sizeof version, "%d", STORE_VERSION);
         add_row(rows, versions, 1);
-    } else if (begins(last, "UPDATE errbus_shard SET epoch")) {
+    } else if (begins(last, "WITH taken AS (UPDATE errbus_shard SET epoch")) {
         server.epoch++;
         snprintf(server.holder, sizeof server.holder, "%s",
                  (const char *)last->params[1].bytes.data);
@@ -292,6 +292,8 @@ static struct span server_field(const struct door_answer *answer, size_t row, un
     const struct rows *rows = answer->rows;
     must(row < rows->count && column < FIELDS_MAX);
     bool is_body = column == 2 && rows->bodies[row].data != NULL;
+    if (column >= 4 && rows->texts[row][column][0] == '\0')
+        return SPAN_NONE; /* it knows nothing of other epochs */
     return is_body ? rows->bodies[row] : span_text(rows->texts[row][column]);
 }
 

@@ -234,6 +234,31 @@ Test(postgres_store, is_fenced_by_a_later_epoch)
     cr_expect_eq(store.seq, 7);
 }
 
+/* The next holder was let in by a server that lacks what was confirmed.  By now it may have more. */
+Test(postgres_store, learns_from_the_next_epoch_that_the_store_forgot)
+{
+    static const struct {
+        const char *taken;  /* the number of the commit that took the next epoch */
+        const char *holder; /* of our epoch */
+        const char *why;    /* NULL: fenced, and nothing else */
+    } rows[] = {{"8", NULL, NULL},
+                {"9", NULL, NULL}, /* a commit in doubt was there */
+                {NULL, NULL, NULL},
+                {"7", NULL, "it has 6 commits of 7"},
+                {"3", NULL, "it has 2 commits of 7"},
+                {"12", "another", "forgot that this broker has the shard"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *holder = rows[i].holder != NULL ? rows[i].holder : store.holder;
+        script.count = script.at = 0;
+        store.is_fenced = false;
+        script.answers[script.count++] = (struct scripted){
+            .verdict = DOOR_DONE, .fields = {"4", "40", TERMS, "next", rows[i].taken, holder}};
+        cr_expect_eq(store_keep(&store), rows[i].why == NULL ? -DISK_FENCED : -EIO, "%zu", i);
+        if (rows[i].why != NULL)
+            cr_expect_not_null(strstr(store.why, rows[i].why), "%s", store.why);
+    }
+}
+
 /* It drops the tables of files that it removed, so a commit to one cannot be carried out. */
 Test(postgres_store, is_fenced_where_the_next_holder_dropped_a_table)
 {
