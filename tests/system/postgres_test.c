@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* postgres_test.c -- a journal in a real PostgreSQL, which each test starts in a folder of its own,
  * and reaches by a socket in it. */
+#include "broker/journal/directory.h"
 #include "tests/lib/shard.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 
 enum { COMMITS = 200 };
 
@@ -132,4 +134,45 @@ Test(postgres, waits_for_no_commit_that_another_broker_began)
     shard_must_have(&shard, 2 * SHARD_VALUES);
     must_close(&alice);
     process_fini(&session);
+}
+
+/* ---- the directory --------------------------------------------------------------------------- */
+
+/* All rows of a shard, in a line. */
+static void must_be_there(const char *rows)
+{
+    char found[200] = "";
+    cr_assert(postgres_query(&postgres, 0,
+                             "SELECT (SELECT string_agg(job || ' ' || shard, ',' ORDER BY job)"
+                             " FROM errbus_job) || '; ' || (SELECT control FROM errbus_endpoint)",
+                             found, sizeof found),
+              "%s", postgres.why);
+    cr_expect_str_eq(found, rows);
+}
+
+/* What it says of itself and of its jobs comes behind what the next holder said. */
+Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
+{
+    char where[POSTGRES_CONNINFO_BYTES + 16];
+    const struct disk_shard place = {.number = 0};
+    unsigned others = 0;
+    skip_without_server();
+    shard_start(&shard, 0); /* makes the tables */
+    shard_must_serve(&shard, 0);
+    shard_kill(&shard, 0);
+    snprintf(where, sizeof where, "postgres:%s", postgres.conninfo);
+    struct directory *old = directory_open(where, &place, 7);
+    struct directory *next = directory_open(where, &place, 8);
+    cr_assert(postgres_query(&postgres, 0, "UPDATE errbus_shard SET epoch = 8 RETURNING 1",
+                             (char[8]){""}, 8),
+              "%s", postgres.why);
+    cr_assert_eq(directory_begin(next, "tcp://next:1", "mine", &others), 0, "%s",
+                 directory_why(next));
+    must_be_there("mine 0; tcp://next:1");
+    cr_expect_eq(directory_begin(old, "tcp://old:1", "other", &others), -DISK_FENCED);
+    must_be_there("mine 0; tcp://next:1");
+    cr_expect_eq(directory_leave(old, "mine"), 0);
+    must_be_there("mine 0; tcp://next:1");
+    directory_close(&old);
+    directory_close(&next);
 }
