@@ -24,6 +24,11 @@ enum { KEEP_BYTES = 16 * 1024 * 1024, KEEP_PIECES = 2048 };
 /* A table that is locked, as by a backup, is tried again after so many commits.  One time that the
  * holder says that it is there, because nothing is to be committed, counts as many. */
 enum { DROP_PAUSE = 1000, DROP_PAUSE_KEEP = 50 };
+/* To drop a table takes as long as some commits.  So that is done when nothing is to be committed,
+ * or when more tables wait than these. */
+enum { DROPS_WAITING_MAX = 8 };
+/* The bytes of a commit are gathered in a buffer, which is kept unless it is larger. */
+enum { BODIES_KEPT_BYTES = 4 * 1024 * 1024 };
 /* This name says that the directory is a cache, and may be emptied. */
 #define CACHE_MARK "cache"
 
@@ -66,6 +71,8 @@ struct postgres {
     size_t dropped_count;
     size_t dropped_room;
     unsigned drop_pause; /* until the next attempt to drop a table */
+    uint8_t *bodies;     /* of the commits, one after the other */
+    uint64_t bodies_room;
     uint64_t read_bytes; /* since it last said that it is there */
     unsigned read_pieces;
 };
@@ -293,37 +300,55 @@ static void note_committed(struct postgres *postgres)
     forget_gone(postgres);
 }
 
-/* Each attempt that fails makes whoever waits for the next commit wait, too. */
-static void drop_tables(struct postgres *postgres, unsigned passed)
+/* Drops until no more than these wait.  Each attempt that fails makes whoever waits for the next
+ * commit wait, too. */
+static void drop_tables(struct postgres *postgres, unsigned passed, size_t waiting_max)
 {
     unsigned pause = postgres->drop_pause;
     postgres->drop_pause = pause > passed ? pause - passed : 0;
-    while (postgres->dropped_count > 0 && postgres->drop_pause == 0)
+    while (postgres->dropped_count > waiting_max && postgres->drop_pause == 0)
         if (store_drop(&postgres->store, postgres->dropped[postgres->dropped_count - 1]))
             postgres->dropped_count--;
         else
             postgres->drop_pause = DROP_PAUSE;
 }
 
+/* false: no memory. */
+static bool has_bodies(struct postgres *postgres, uint64_t bytes)
+{
+    if (bytes <= postgres->bodies_room)
+        return true;
+    free(postgres->bodies);
+    postgres->bodies = malloc(bytes);
+    postgres->bodies_room = postgres->bodies != NULL ? bytes : 0;
+    return postgres->bodies != NULL;
+}
+
+static void forget_bodies(struct postgres *postgres)
+{
+    free(postgres->bodies);
+    postgres->bodies = NULL;
+    postgres->bodies_room = 0;
+}
+
 static int postgres_commit(struct postgres *postgres)
 {
     struct store_change change;
-    uint64_t bytes = noted_bytes(postgres);
-    uint8_t *bodies = malloc(bytes > 0 ? bytes : 1);
-    if (bodies == NULL)
+    if (!has_bodies(postgres, noted_bytes(postgres)))
         return -ENOMEM;
     store_change_init(&change);
-    int result = add_changes(postgres, &change, bodies);
+    int result = add_changes(postgres, &change, postgres->bodies);
     if (result == 0 && change.count > 0)
         result = store_commit(&postgres->store, &change);
     else if (result == 0 && postgres->store.is_fenced)
         result = -DISK_FENCED;
     bool is_committed = result == 0 && change.count > 0;
     store_change_fini(&change);
-    free(bodies);
+    if (postgres->bodies_room > BODIES_KEPT_BYTES)
+        forget_bodies(postgres);
     if (is_committed) {
         note_committed(postgres);
-        drop_tables(postgres, 1);
+        drop_tables(postgres, 1, DROPS_WAITING_MAX);
     }
     postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
     return result;
@@ -622,7 +647,7 @@ static int postgres_keep(struct disk *disk)
     struct postgres *postgres = postgres_of(disk);
     int result = store_keep(&postgres->store);
     if (result == 0)
-        drop_tables(postgres, DROP_PAUSE_KEEP);
+        drop_tables(postgres, DROP_PAUSE_KEEP, 0);
     disk->why = result < 0 ? postgres->store.why : NULL;
     return result;
 }
@@ -648,6 +673,7 @@ static void postgres_close(struct disk *disk)
     free(postgres->files);
     free(postgres->handles);
     free(postgres->dropped);
+    forget_bodies(postgres);
     free(postgres);
 }
 

@@ -489,48 +489,69 @@ Test(disk_postgres, renames_and_removes_in_one_commit)
     cr_expect_eq(server.statements, 2);
     cr_expect_null(named("next"));
     cr_expect_eq(named("spare")->number, number);
+    cr_assert_eq(disk->ops->keep(disk), 0);
     cr_expect_not(row_of(old)->has_table, "the table of a file that is gone is dropped");
     cr_assert_eq(disk->ops->unlink(disk, "spare"), 0);
     cr_expect_not_null(named("spare"));
     cr_assert_eq(disk->ops->sync_names(disk), 0);
     cr_expect_null(named("spare"));
+    cr_assert_eq(disk->ops->keep(disk), 0);
     cr_expect_eq(server.piece_count, 0);
     disk_close(&disk);
 }
 
-/* A backup holds a lock on the table of a file that is gone.  To try to drop it takes time, and who
- * publishes waits for each commit. */
+static void must_remove(struct disk *disk, int number)
+{
+    char name[FORMAT_NAME_BYTES];
+    snprintf(name, sizeof name, "gone%d", number);
+    cr_assert_eq(disk->ops->unlink(disk, name), 0);
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+}
+
+static void keep_often(struct disk *disk, int times)
+{
+    for (int i = 0; i < times; i++)
+        cr_assert_eq(disk->ops->keep(disk), 0);
+}
+
+/* A backup holds a lock on the tables of files that are gone.  To try to drop one takes time, and
+ * who publishes waits for each commit. */
 Test(disk_postgres, tries_a_locked_table_again_after_a_while)
 {
-    enum { COMMITS = 999, KEEPS = 20 };
+    enum { WAITING = 8, PAUSE = 1000, PAUSE_KEEPS = 20 };
     struct disk *disk = must_take(0);
-    int gone = must_make(disk, SEGMENT);
     int file = must_make(disk, SECOND);
-    write_at(disk, gone, 10, 0);
+    for (int i = 0; i <= WAITING; i++) {
+        char name[FORMAT_NAME_BYTES];
+        snprintf(name, sizeof name, "gone%d", i);
+        int gone = must_make(disk, name);
+        write_at(disk, gone, 10, 0);
+        disk->ops->shut(disk, gone);
+    }
     write_at(disk, file, 10, 0);
     must_sync(disk, file);
-    const struct file_row *row = named(SEGMENT);
-    disk->ops->shut(disk, gone);
-    cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
     server.is_locked = true;
-    cr_assert_eq(disk->ops->sync_names(disk), 0);
+    for (int i = 0; i < WAITING; i++)
+        must_remove(disk, i);
+    cr_expect_eq(server.drops, 0, "commits come first");
+    keep_often(disk, PAUSE_KEEPS);
     cr_expect_eq(server.drops, 1);
-    for (int i = 0; i < COMMITS; i++) {
+    keep_often(disk, 1);
+    cr_expect_eq(server.drops, 2);
+    must_remove(disk, WAITING); /* now there are more than may wait */
+    for (int i = 1; i + 1 < PAUSE; i++) {
         free_pieces();
         write_at(disk, file, 10, 0);
         must_sync(disk, file);
     }
-    cr_expect_eq(server.drops, 1);
+    cr_expect_eq(server.drops, 2);
     write_at(disk, file, 10, 0);
     must_sync(disk, file);
-    cr_expect_eq(server.drops, 2);
-    for (int i = 0; i + 1 < KEEPS; i++)
-        cr_assert_eq(disk->ops->keep(disk), 0);
-    cr_expect_eq(server.drops, 2);
-    server.is_locked = false;
-    cr_assert_eq(disk->ops->keep(disk), 0);
     cr_expect_eq(server.drops, 3);
-    cr_expect_not(row->has_table);
+    server.is_locked = false;
+    keep_often(disk, PAUSE_KEEPS);
+    for (size_t i = 0; i < server.file_count; i++)
+        cr_expect_eq(server.files[i].has_table, server.files[i].is_named, "%zu", i);
     disk->ops->shut(disk, file);
     disk_close(&disk);
 }
