@@ -2,63 +2,16 @@
 """Admin and Tap for asyncio; errbus.aio has them."""
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 from typing import (
     Any, Callable, Generator, Generic, List, Optional, Type, TypeVar, Union, overload,
 )
 
-from errbus import _wait, admin, errors
+from errbus import admin, errors
+from errbus._aio_wait import Descriptor, in_thread
 from errbus._why import Why, Without
 
-_Result = TypeVar("_Result")
 _Sync = TypeVar("_Sync", admin.Admin, admin.Tap)
 _Self = TypeVar("_Self", bound="_Handle[Any]")
-
-
-async def in_thread(call: Callable[[], _Result]) -> _Result:
-    """Runs a call that waits on a thread of its own.  If the task that awaits it is cancelled, the
-    call ends, too."""
-    loop = asyncio.get_running_loop()
-    future: "asyncio.Future[_Result]" = loop.create_future()
-    given_up = threading.Event()
-
-    def tell(settle: Callable[[Any], None], what: Any) -> None:
-        try:
-            loop.call_soon_threadsafe(lambda: None if future.done() else settle(what))
-        except RuntimeError:
-            pass  # the loop is closed
-
-    def run() -> None:
-        try:
-            result = _wait.until(given_up, call)
-        except BaseException as error:
-            tell(future.set_exception, error)
-        else:
-            tell(future.set_result, result)
-
-    threading.Thread(target=run, name="errbus-aio", daemon=True).start()
-    try:
-        return await future
-    finally:
-        given_up.set()
-
-
-async def readable(fd: int) -> None:
-    """Until the descriptor is readable."""
-    loop = asyncio.get_running_loop()
-    news: "asyncio.Future[None]" = loop.create_future()
-    loop.add_reader(fd, _tell, news)
-    try:
-        await news
-    finally:
-        loop.remove_reader(fd)
-
-
-def _tell(news: "asyncio.Future[None]") -> None:
-    if not news.done():
-        news.set_result(None)
 
 
 class _Handle(Generic[_Sync]):
@@ -67,11 +20,11 @@ class _Handle(Generic[_Sync]):
     sync: _Sync
     _make: Callable[..., _Sync]
 
-    def __init__(self, *words: Any, **options: Any) -> None:
-        self._words, self._options = words, options
+    def __init__(self, *words: Any) -> None:
+        self._words = words
 
     async def _open(self: _Self) -> _Self:
-        self.sync = await in_thread(lambda: type(self)._make(*self._words, **self._options))
+        self.sync = await in_thread(lambda: type(self)._make(*self._words))
         return self
 
     def __await__(self: _Self) -> Generator[Any, None, _Self]:
@@ -94,6 +47,16 @@ class Admin(_Handle[admin.Admin]):
     sync is that handle.  Each call waits on a thread of its own."""
 
     _make = admin.Admin
+
+    def __init__(
+        self,
+        endpoint: Optional[str] = None,
+        job: Optional[str] = None,
+        timeout: Optional[float] = 10,
+        is_patient: bool = False,
+        key: Optional[str] = None,
+    ) -> None:
+        super().__init__(endpoint, job, timeout, is_patient, key)
 
     async def ping(self, channel: str = "control") -> admin.Pong:
         """As errbus.Admin.ping()."""
@@ -184,20 +147,33 @@ class Tap(_Handle[admin.Tap]):
 
     _make = admin.Tap
 
+    def __init__(
+        self,
+        endpoint: Optional[str] = None,
+        job: Optional[str] = None,
+        from_id: Optional[int] = None,
+        until_id: int = 0,
+        timeout: Optional[float] = 30,
+        key: Optional[str] = None,
+    ) -> None:
+        super().__init__(endpoint, job, from_id, until_id, timeout, key)
+
+    async def _open(self) -> "Tap":
+        await super()._open()
+        self._descriptor = Descriptor(self.sync.fileno, "this Tap")
+        return self
+
     async def next(self, timeout: Optional[float] = None) -> admin.Event:
-        """As errbus.Tap.next()."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            try:
-                return self.sync.next(0)
-            except errors.TimedOut:
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    raise
-            try:
-                await asyncio.wait_for(readable(self.sync.fileno()), left)
-            except asyncio.TimeoutError:
-                pass  # sync.next(0) says so
+        """As errbus.Tap.next().  Tasks that wait at the same time get the events in turn."""
+        return await self._descriptor.take(
+            lambda: self.sync.next(0), timeout,
+            lambda: errors.late("this tap", "an event", timeout, "errbus status"),
+        )
+
+    async def close(self) -> None:
+        """As errbus.Tap.close().  Each wait under way raises Closed."""
+        self._descriptor.close()
+        await super().close()
 
     def fileno(self) -> int:
         """As errbus.Tap.fileno()."""

@@ -754,7 +754,9 @@ def open(
     ):
         if seconds is not None:
             setattr(options, field, _wait.to_ms(seconds))
-    options.send_timeout_ms = _wait.slice_of(send_timeout)  # Bus._with_room() goes on
+    options.send_timeout_ms = (  # Bus._with_room() goes on
+        lib.BUS_POLL if send_timeout == 0 else _wait.slice_of(send_timeout)
+    )
     if outbox_bytes:
         options.outbox_bytes_max = outbox_bytes
     if inbox_bytes:

@@ -4,27 +4,35 @@
     async with errbus.aio.open(job="train", party="bob") as bus:
         grads = await bus.get("alice/grads", 7)
         async with bus.slot("model") as slot:
-            slot.commit(train(grads))
+            await slot.commit(train(grads))
 
 No thread waits for a value: the loop polls one descriptor for all awaited slots, and one for each
-subscription and each tap.  Calls that do not wait are those of errbus.Bus.  These calls have no
-descriptor, and wait on a thread of their own, as long as somebody awaits them: open(), close(),
-stands(), flush(), complete(), retract(), membership(), barrier(), verdict(), and the calls of Admin.
+subscription and each tap.  Another one tells that there is room to send.  These calls send, and
+other tasks of the loop go on while they wait for room: publish(), publish_many(), slot(), ask(),
+request(), commit() of a slot, and reply() of a message.
+
+These calls have no descriptor, and wait on a thread of their own, as long as somebody awaits them:
+open(), close(), stands(), flush(), complete(), retract(), membership(), barrier(), verdict(), and
+the calls of Admin.  All other calls do not wait, and are those of errbus.Bus.
 """
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type, Union
+from typing import (
+    Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Optional, Tuple, Type, TypeVar,
+    Union,
+)
 
 import errbus
 from errbus import errors
-from errbus._aio_admin import Admin, Tap, in_thread, readable
+from errbus._aio_admin import Admin, Tap
+from errbus._aio_wait import Descriptor, Opening, Room, in_thread
 from errbus._bus import Gathered, Membership, Run, Slots
 from errbus._errbus import ffi, lib
-from errbus._sub import Message, Outcome, PartyEnded, ended, value_of
+from errbus._sub import PartyEnded, ended, value_of
 
-__all__ = ["Admin", "Bus", "Slot", "Subscription", "Tap", "open"]
+__all__ = ["Admin", "Bus", "Message", "Slot", "Subscription", "Tap", "open"]
 
 _Key = Tuple[str, int]
 _ROOM = 64  # rows of the table of waits, at first; it doubles
@@ -45,8 +53,11 @@ class _Answers:
         self._at: Dict[_Key, int] = {}
         self._waiters: Dict[_Key, List["asyncio.Future[memoryview]"]] = {}
         self._is_listening = False
+        self._is_closed = False
 
     def wait(self, topic: str, seq: int) -> "asyncio.Future[memoryview]":
+        if self._is_closed:
+            raise self._closed("before")
         key = (topic, seq)
         future = self._loop.create_future()
         waiters = self._waiters.get(key)
@@ -78,15 +89,23 @@ class _Answers:
         self._listen(bool(self._keys))
 
     def close(self) -> None:
+        """Ends all waits, before the bus closes the descriptor: its number may then be that of
+        another one."""
         self._listen(False)
+        self._is_closed = True
         for waiters in self._waiters.values():
             for future in waiters:
                 if not future.done():
-                    future.set_exception(errors.Closed(
-                        f"the bus of party {self._bus.party} of job {self._bus.job} was closed "
-                        "during this wait"
-                    ))
+                    future.set_exception(self._closed("during"))
         self._waiters.clear()
+        self._keys.clear()
+        self._texts.clear()
+        self._at.clear()
+
+    def _closed(self, when: str) -> errors.Closed:
+        return errors.Closed(
+            f"the bus of party {self._bus.party} of job {self._bus.job} was closed {when} this wait"
+        )
 
     # ---- the table
 
@@ -119,7 +138,7 @@ class _Answers:
     # ---- answers
 
     def _listen(self, is_wanted: bool) -> None:
-        if is_wanted == self._is_listening:
+        if is_wanted == self._is_listening or self._is_closed:
             return
         self._is_listening = is_wanted
         if is_wanted:
@@ -190,6 +209,15 @@ def _again(error: errors.Error) -> errors.Error:
 class Slot(errbus.Slot):
     """As errbus.Slot, and for `async with`."""
 
+    _room: Room
+
+    async def commit(self, value: Any, copy: bool = True) -> None:  # type: ignore[override]
+        """As errbus.Slot.commit()."""
+        await self._room.send(
+            f"the value of slot {self.seq} of {self.topic}",
+            lambda: super(Slot, self).commit(value, copy),
+        )
+
     async def __aenter__(self) -> "Slot":
         return self
 
@@ -199,27 +227,46 @@ class Slot(errbus.Slot):
         self.__exit__(kind, error, trace)
 
 
+_FIELDS = tuple(name for name in errbus.Message.__slots__ if name != "__weakref__")
+
+
+class Message(errbus.Message):
+    """As errbus.Message."""
+
+    __slots__ = ("_room",)
+
+    def __init__(self, msg: errbus.Message, room: Room) -> None:
+        for name in _FIELDS:
+            setattr(self, name, getattr(msg, name))
+        self._room = room
+
+    async def reply(self, value: Any) -> None:  # type: ignore[override]
+        """As errbus.Message.reply()."""
+        await self._room.send(
+            f"the reply to {self.topic}#{self.seq}", lambda: super(Message, self).reply(value)
+        )
+
+
+Outcome = Union[Message, errors.RemoteError, errors.Overrun, PartyEnded]
+
+
 class Subscription:
-    """As errbus.Subscription: `async for`, await recv(), outcomes()."""
+    """As errbus.Subscription: `async for`, await recv(), outcomes().  Tasks that wait at the same
+    time get the outcomes in turn."""
 
-    def __init__(self, sub: errbus.Subscription) -> None:
-        self._sub = sub
-        self._lock = asyncio.Lock()
+    def __init__(self, sub: errbus.Subscription, room: Room) -> None:
+        self._sub, self._room = sub, room
+        self._descriptor = Descriptor(sub.fileno, "this subscription")
 
-    async def _outcome(self) -> Outcome:
-        async with self._lock:
-            while True:
-                try:
-                    return self._sub._outcome(0)
-                except errors.TimedOut:
-                    await readable(self._sub.fileno())
+    async def _outcome(self, timeout: Optional[float] = None) -> Outcome:
+        outcome = await self._descriptor.take(
+            lambda: self._sub._outcome(0), timeout, lambda: self._sub._late(timeout)
+        )
+        return Message(outcome, self._room) if isinstance(outcome, errbus.Message) else outcome
 
     async def recv(self, timeout: Optional[float] = None) -> Message:
         """As errbus.Subscription.recv()."""
-        try:
-            outcome: Outcome = await asyncio.wait_for(self._outcome(), timeout)
-        except asyncio.TimeoutError as error:
-            raise _own_time(error, self._sub._late(timeout)) from None
+        outcome = await self._outcome(timeout)
         if isinstance(outcome, PartyEnded):
             raise ended(outcome)
         if isinstance(outcome, errors.Error):
@@ -241,7 +288,7 @@ class Subscription:
                 self._sub._given = outcome
                 return outcome
 
-    async def outcomes(self) -> Any:
+    async def outcomes(self) -> AsyncIterator[Outcome]:
         """As errbus.Subscription.outcomes(), for `async for`."""
         while True:
             try:
@@ -270,17 +317,20 @@ class Subscription:
         return self._sub.fileno()
 
     def close(self) -> None:
-        """As errbus.Subscription.close()."""
+        """As errbus.Subscription.close().  Each wait under way raises Closed."""
+        self._descriptor.close()
         self._sub.close()
 
     def drop(self) -> None:
-        """As errbus.Subscription.drop()."""
+        """As errbus.Subscription.drop().  Each wait under way raises Closed."""
+        self._descriptor.close()
         self._sub.drop()
 
     async def __aenter__(self) -> "Subscription":
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._descriptor.close()
         self._sub.__exit__(kind, error, trace)
 
 
@@ -289,13 +339,18 @@ def _own_time(error: BaseException, late: errors.TimedOut) -> BaseException:
     return error if isinstance(error, errors.Error) else late
 
 
-class Bus:
-    """As errbus.Bus, for one event loop.  sync is that errbus.Bus."""
+_Work = TypeVar("_Work", bound=Callable[[Message], Awaitable[Any]])
 
-    def __init__(self, bus: errbus.Bus) -> None:
+
+class Bus:
+    """As errbus.Bus, for one event loop.  sync is that errbus.Bus.  If open() made it, its calls
+    that send do not wait for room: they raise Full at once."""
+
+    def __init__(self, bus: errbus.Bus, send_timeout: Optional[float] = 30) -> None:
         self.sync = bus
         self.party, self.job, self.replies = bus.party, bus.job, bus.replies
         self._answers = _Answers(bus)
+        self._room = Room(bus, send_timeout)
 
     async def get(self, topic: str, seq: int, timeout: Optional[float] = None) -> memoryview:
         """As errbus.Bus.get().  After a cancelled wait, the bus awaits the slot no more."""
@@ -361,20 +416,30 @@ class Bus:
         seq: Optional[int] = None,
         needs: Slots = (),
         value_bytes_max: int = 0,
-    ) -> Slot:
-        """As errbus.Bus.slot()."""
-        slot = self.sync.slot(topic, deadline, seq, needs, value_bytes_max)
-        slot.__class__ = Slot
-        assert isinstance(slot, Slot)
-        return slot
+    ) -> "Opening[Slot]":
+        """As errbus.Bus.slot(): `async with bus.slot("model") as slot`, or `await bus.slot("model")`.
+        """
+        wanted = list(needs)
 
-    def publish(self, topic: str, value: Any) -> None:
+        def reserve() -> Slot:
+            slot = self.sync.slot(topic, deadline, seq, wanted, value_bytes_max)
+            slot.__class__ = Slot
+            assert isinstance(slot, Slot)
+            slot._room = self._room
+            return slot
+
+        return Opening(lambda: self._room.send(f"another slot of {topic}", reserve))
+
+    async def publish(self, topic: str, value: Any) -> None:
         """As errbus.Bus.publish()."""
-        self.sync.publish(topic, value)
+        await self._room.send(f"a value of {topic}", lambda: self.sync.publish(topic, value))
 
-    def publish_many(self, topic: str, values: Iterable[Any]) -> None:
+    async def publish_many(self, topic: str, values: Iterable[Any]) -> None:
         """As errbus.Bus.publish_many()."""
-        self.sync.publish_many(topic, values)
+        rows = list(values)
+        await self._room.send(
+            f"{len(rows)} values of {topic}", lambda: self.sync.publish_many(topic, rows)
+        )
 
     async def retract(
         self,
@@ -413,7 +478,8 @@ class Bus:
             self.sync.subscribe(
                 pattern, *more, name=name, group=group, from_seq=from_seq, gaps=gaps, keep=keep,
                 credit=credit, deliver_max=deliver_max, lease=lease, pieces=pieces,
-            )
+            ),
+            self._room,
         )
 
     async def request(
@@ -424,7 +490,7 @@ class Bus:
         timeout: Optional[float] = None,
     ) -> memoryview:
         """As errbus.Bus.request().  A cancelled wait cancels the request."""
-        seq = self.sync.ask(topic, value, deadline)
+        seq = await self.ask(topic, value, deadline)
         try:
             return await self.get(self.replies, seq, timeout)
         except errors.RemoteError:
@@ -433,9 +499,11 @@ class Bus:
             self.sync._forget_request(seq)
             raise
 
-    def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
+    async def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
         """As errbus.Bus.ask()."""
-        return self.sync.ask(topic, value, deadline)
+        return await self._room.send(
+            f"a request of {topic}", lambda: self.sync.ask(topic, value, deadline)
+        )
 
     def worker(
         self,
@@ -445,11 +513,11 @@ class Bus:
         credit: int = 0,
         deliver_max: int = 0,
         lease: float = 0,
-    ) -> Callable[[Any], Any]:
+    ) -> Callable[[_Work], _Work]:
         """As errbus.Bus.worker(), with a coroutine function.  threads: the number of tasks of the
         loop that call it."""
 
-        def decorate(function: Any) -> Any:
+        def decorate(function: _Work) -> _Work:
             for _ in range(threads):
                 sub = self.subscribe(
                     pattern, group=group, credit=credit, deliver_max=deliver_max, lease=lease
@@ -522,18 +590,20 @@ class Bus:
 
     async def close(self, timeout: float = 5) -> None:
         """As errbus.Bus.close().  Each wait under way raises Closed."""
+        self._end_waits()
+        await in_thread(lambda: self.sync.close(timeout))
+
+    def _end_waits(self) -> None:
         for task in self._workers:
             task.cancel()
         self._answers.close()
-        await in_thread(lambda: self.sync.close(timeout))
+        self._room.close()
 
     async def __aenter__(self) -> "Bus":
         return self
 
     async def __aexit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
-        for task in self._workers:
-            task.cancel()
-        self._answers.close()
+        self._end_waits()
         await in_thread(lambda: self.sync.__exit__(kind, error, trace))
 
 
@@ -550,7 +620,7 @@ def _gather_failed(gathered: Gathered) -> errors.GatherFailed:
     return found
 
 
-async def _serve(sub: Subscription, function: Any) -> None:
+async def _serve(sub: Subscription, function: Callable[[Message], Awaitable[Any]]) -> None:
     while True:
         try:
             task = await sub.recv()
@@ -562,7 +632,7 @@ async def _serve(sub: Subscription, function: Any) -> None:
             result = await function(task)
             if not task.is_settled:
                 if task.is_request:
-                    task.reply(b"" if result is None else result)
+                    await task.reply(b"" if result is None else result)
                 else:
                     task.ack()
         except BaseException as error:
@@ -572,26 +642,45 @@ async def _serve(sub: Subscription, function: Any) -> None:
                 raise
 
 
-def open(endpoint: Optional[str] = None, **options: Any) -> "_Opening":
-    """As errbus.open(): `async with errbus.aio.open() as bus`, or `bus = await errbus.aio.open()`."""
-    return _Opening(endpoint, options)
+def open(
+    endpoint: Optional[str] = None,
+    *,
+    job: Optional[str] = None,
+    party: Optional[str] = None,
+    timeout: Optional[float] = 30,
+    heartbeat: Optional[float] = None,
+    lost_after: Optional[float] = None,
+    reconnect_grace: Optional[float] = None,
+    broker_lost: Optional[float] = None,
+    send_timeout: Optional[float] = 30,
+    outbox_bytes: int = 0,
+    inbox_bytes: int = 0,
+    disclosure: Optional[str] = None,
+    run: Optional[str] = None,
+    run_rule: str = "as_found",
+    guard: bool = False,
+    token: Optional[str] = None,
+    auditor: Optional[str] = None,
+    key: Optional[str] = None,
+    traceparent: Optional[str] = None,
+) -> "Opening[Bus]":
+    """As errbus.open(): `async with errbus.aio.open() as bus`, or `bus = await errbus.aio.open()`.
 
+    Raises as errbus.open().  Where something else than errbusd listens, it raises Denied if that
+    speaks no ZeroMQ (the type of its error is errbus.unreachable), and TimedOut if that says nothing
+    (errbus.no_greeting).
+    """
 
-class _Opening:
-    def __init__(self, endpoint: Optional[str], options: Dict[str, Any]) -> None:
-        self._endpoint, self._options = endpoint, options
-        self._bus: Optional[Bus] = None
+    def join() -> errbus.Bus:
+        return errbus.open(
+            endpoint, job=job, party=party, timeout=timeout, heartbeat=heartbeat,
+            lost_after=lost_after, reconnect_grace=reconnect_grace, broker_lost=broker_lost,
+            send_timeout=0, outbox_bytes=outbox_bytes, inbox_bytes=inbox_bytes,
+            disclosure=disclosure, run=run, run_rule=run_rule, guard=guard, token=token,
+            auditor=auditor, key=key, traceparent=traceparent,
+        )
 
-    async def _open(self) -> Bus:
-        self._bus = Bus(await in_thread(lambda: errbus.open(self._endpoint, **self._options)))
-        return self._bus
+    async def opened() -> Bus:
+        return Bus(await in_thread(join), send_timeout)
 
-    def __await__(self) -> Any:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> Bus:
-        return await self._open()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        assert self._bus is not None
-        await self._bus.__aexit__(kind, error, trace)
+    return Opening(opened)

@@ -22,6 +22,7 @@ import random
 import sys
 import time
 import warnings
+import weakref
 from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
 
 import cloudpickle
@@ -78,11 +79,12 @@ class _Link:
     """The bus of one actor.  The first call opens it."""
 
     def __init__(self, job: str, party: str, config: CrossSiloMessageConfig) -> None:
-        self._names = {"job": _level(job), "party": _level(party)}
+        self._job, self._party = _level(job), _level(party)
         self._timeout = config.timeout_in_ms / 1000
         self._disclosure = "full" if config.expose_error_trace else "message"
         self._bus: Optional[errbus.aio.Bus] = None
         self._lock: Optional[asyncio.Lock] = None
+        self._over: "weakref.WeakSet[errbus.aio.Bus]" = weakref.WeakSet()  # their runs are over
 
     async def bus(self) -> errbus.aio.Bus:
         if self._lock is None:
@@ -115,23 +117,34 @@ class _Link:
         return await self._open("next")  # the error names the parties that have not ended
 
     async def _open(self, rule: str) -> errbus.aio.Bus:
-        bus: errbus.aio.Bus = await errbus.aio.open(
-            run_rule=rule, timeout=self._timeout, disclosure=self._disclosure, **self._names
+        return await errbus.aio.open(
+            job=self._job, party=self._party, run_rule=rule, timeout=self._timeout,
+            disclosure=self._disclosure,
         )
-        return bus
 
     async def call(self, call: Callable[[errbus.aio.Bus], Awaitable[_Found]]) -> _Found:
         """Calls with the bus.  If another party began the next run of the job meanwhile, it calls
-        again with a bus of that run."""
+        again with a bus of that run, and closes this one."""
         while True:
             bus = await self.bus()
             try:
                 return await call(bus)
-            except errbus.Fenced as error:
-                if error.error is None or error.error.type != "errbus.attempt_over":
+            except (errbus.Fenced, errbus.Closed) as error:
+                found = error.error.type if error.error is not None else ""
+                if found != "errbus.attempt_over" and bus not in self._over:
                     raise
-                if self._bus is bus:
-                    self._bus = None
+            await self._leave(bus)
+
+    async def _leave(self, bus: errbus.aio.Bus) -> None:
+        if bus in self._over:
+            return  # another call was here first
+        self._over.add(bus)
+        if self._bus is bus:
+            self._bus = None
+        try:
+            await bus.close(0)
+        except errbus.Error:
+            pass  # the broker takes nothing more of that run
 
     async def close(self) -> None:
         bus, self._bus = self._bus, None
@@ -164,17 +177,20 @@ class Sender(base_proxy.SenderProxy):  # type: ignore[misc]
         error = await self._error_of(data) if isinstance(data, FedRemoteError) else None
         value = None if error is not None else cloudpickle.dumps(data)
 
-        def write(bus: errbus.Bus) -> None:
-            with bus.slot(edge, seq=0) as slot:
-                slot.fail(error) if error is not None else slot.commit(value)
+        async def write(bus: errbus.aio.Bus) -> None:
+            async with bus.slot(edge, seq=0) as slot:
+                if error is not None:
+                    slot.fail(error)
+                else:
+                    await slot.commit(value)
+            loop = asyncio.get_running_loop()
             try:
-                bus.stands(edge, 0)
+                await loop.run_in_executor(None, bus.sync.stands, edge, 0)
             except errbus.RemoteError:
                 if error is None:
                     raise
 
-        loop = asyncio.get_running_loop()
-        await self._link.call(lambda bus: loop.run_in_executor(None, write, bus.sync))
+        await self._link.call(write)
         return "OK"
 
     async def _error_of(self, data: FedRemoteError) -> BaseException:
@@ -232,8 +248,8 @@ class Receiver(base_proxy.ReceiverProxy):  # type: ignore[misc]
 
     async def _say_ready(self, bus: errbus.aio.Bus) -> None:
         try:
-            with bus.slot("ready", seq=0) as slot:
-                slot.commit(b"")
+            async with bus.slot("ready", seq=0) as slot:
+                await slot.commit(b"")
         except errbus.Settled:
             pass  # an earlier call settled the slot
 

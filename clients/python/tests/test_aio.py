@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from conftest import Broker
 
 import errbus
 import errbus.aio
@@ -121,11 +122,186 @@ def test_closing_ends_what_waits(broker):
         wait = asyncio.ensure_future(bob.get("alice/w", 0))
         await until_waiting(bob)
         await bob.close()
-        with pytest.raises(errbus.Closed):
+        with pytest.raises(errbus.Closed, match="during this wait"):
             await wait
 
     run(main())
 
+
+def test_what_is_awaited_after_closing_raises(broker):
+    """The descriptor of the answers is closed, and its number may be that of another one."""
+    async def main():
+        bob = await errbus.aio.open(broker.endpoint, party="bob")
+        wait = asyncio.ensure_future(bob.get("alice/w", 0))
+        await until_waiting(bob)
+        await bob.close()
+        with pytest.raises(errbus.Closed):
+            await wait
+        for _ in range(2):
+            with pytest.raises(errbus.Closed, match="before this wait"):
+                await bob.get("alice/w", 1)
+        bob._answers._listen(True)  # as a look that was put off does
+        assert not bob._answers._is_listening
+        with pytest.raises(errbus.Closed):
+            await bob.publish("w", b"x")
+
+    run(main())
+
+
+def test_closing_a_subscription_or_a_tap_ends_what_waits(broker):
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            for end in ("close", "drop"):
+                sub = bob.subscribe("alice/w", name="bob")
+                waits = [asyncio.ensure_future(sub.recv()) for _ in range(2)]
+                while sub._descriptor._fd < 0:
+                    await asyncio.sleep(0)
+                getattr(sub, end)()
+                for wait in waits:
+                    with pytest.raises(errbus.Closed):
+                        await wait
+            tap = await errbus.aio.Tap(broker.endpoint, job="quiet")
+            waits = [asyncio.ensure_future(tap.next()) for _ in range(2)]
+            while tap._descriptor._fd < 0:
+                await asyncio.sleep(0)
+            await tap.close()
+            for wait in waits:
+                with pytest.raises(errbus.Closed):
+                    await wait
+
+    run(main())
+
+
+def test_tasks_that_wait_at_the_same_time_take_turns(broker):
+    async def main():
+        alice = broker.open("alice")
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            sub = bob.subscribe("alice/w")
+            with pytest.raises(errbus.TimedOut):
+                await sub.recv(0)
+            waits = [asyncio.ensure_future(sub.recv()) for _ in range(3)]
+            while sub._descriptor._fd < 0:
+                await asyncio.sleep(0)
+            with pytest.raises(errbus.TimedOut):
+                await sub.recv(0.01)
+            alice.publish_many("w", [b"0", b"1", b"2", b"3"])
+            assert {bytes(await wait) for wait in waits} == {b"0", b"1", b"2"}
+            while True:  # what is there needs no time
+                try:
+                    assert bytes(await sub.recv(0)) == b"3"
+                    break
+                except errbus.TimedOut:
+                    await asyncio.sleep(0)
+            async with errbus.aio.Tap(broker.endpoint) as tap:
+                waits = [asyncio.ensure_future(tap.next()) for _ in range(2)]
+                while tap._descriptor._fd < 0:
+                    await asyncio.sleep(0)
+                for party in ("carol", "dave"):
+                    broker.open(party).close()
+                assert len({(await wait).id for wait in waits}) == 2
+
+    run(main())
+
+
+# ---- room: a call that waits for it does not stop the loop, in which a reader may make room
+
+VALUE, COUNT = bytes(65536), 64  # together far more than the room of writer, broker and reader
+SMALL = dict(outbox_bytes=262_144, inbox_bytes=131_072)
+
+
+@pytest.fixture
+def tight():
+    started = Broker("none", "--topic-window", "1M")
+    yield started
+    started.close()
+
+
+async def publish(alice, count):
+    for _ in range(count):
+        await alice.publish("w", VALUE)
+
+
+async def publish_many(alice, count):
+    for _ in range(count // 2):
+        await alice.publish_many("w", (VALUE for _ in range(2)))
+
+
+async def commit(alice, count):
+    for _ in range(count):
+        async with alice.slot("w") as slot:
+            await slot.commit(VALUE)
+
+
+async def ask(alice, count):
+    for _ in range(count):
+        await alice.ask("w", VALUE)
+
+
+@pytest.mark.parametrize("sending", [publish, publish_many, commit, ask])
+def test_a_reader_of_the_same_loop_makes_room_for_a_writer(tight, sending):
+    async def main():
+        async with errbus.aio.open(tight.endpoint, party="alice", **SMALL) as alice:
+            async with errbus.aio.open(tight.endpoint, party="bob", **SMALL) as bob:
+                options = {"group": "team", "credit": 2} if sending is ask else {}
+                async with bob.subscribe("alice/w", **options) as sub:
+                    writing = asyncio.ensure_future(sending(alice, COUNT))
+                    while not alice._room._waiters:
+                        assert not writing.done(), "there is room for all"
+                        await asyncio.sleep(0)
+                    for _ in range(COUNT):
+                        msg = await sub.recv(30)
+                        assert msg.value == VALUE
+                        msg.fail(ValueError("enough")) if sending is ask else msg.ack()
+                    await writing
+                    assert alice._room._fd < 0 and not alice._room._waiters
+
+    run(main())
+
+
+def test_a_writer_without_room_is_told_in_its_time(tight):
+    async def main():
+        async with errbus.aio.open(tight.endpoint, party="alice", send_timeout=0.2,
+                                   **SMALL) as alice:
+            async with errbus.aio.open(tight.endpoint, party="bob", **SMALL) as bob:
+                async with bob.subscribe("alice/w") as sub:
+                    with pytest.raises(errbus.Full, match="a value of w within 0.2 s.*errbus why"):
+                        await publish(alice, COUNT)
+                    with pytest.raises(errbus.Full):
+                        await asyncio.gather(publish(alice, COUNT), publish(alice, COUNT))
+                    took = []
+                    for _ in range(20):
+                        start = time.monotonic()
+                        with pytest.raises(errbus.Full):
+                            alice.sync.publish("w", VALUE)
+                        took.append(time.monotonic() - start)
+                    assert min(took) < 0.05, "it does not wait, not for the 100 ms of a slice"
+                    alice._room._timeout = None  # it would wait for ever
+                    writing = asyncio.ensure_future(publish(alice, COUNT))
+                    while not alice._room._waiters:
+                        await asyncio.sleep(0)
+                    try:
+                        await alice.close(0)
+                    except errbus.Error:
+                        pass  # the broker has not acknowledged all
+                    with pytest.raises(errbus.Closed):
+                        await writing
+                    assert (await sub.recv(30)).value == VALUE
+
+    run(main())
+
+
+def test_a_worker_of_the_same_loop_waits_for_room_to_reply(tight):
+    async def main():
+        async with errbus.aio.open(tight.endpoint, party="alice", **SMALL) as alice:
+            async with errbus.aio.open(tight.endpoint, party="bob", **SMALL) as bob:
+                @bob.worker("alice/tasks", group="team", threads=8)
+                async def double(task):
+                    return VALUE
+
+                replies = [alice.request("tasks", b"%d" % i, timeout=50) for i in range(16)]
+                assert {bytes(value) for value in await asyncio.gather(*replies)} == {VALUE}
+
+    run(main())
 
 def test_a_cancelled_barrier_is_left_and_all_of_a_loop_may_wait_at_one(broker):
     async def is_there(admin):
@@ -185,9 +361,9 @@ def test_admin_and_tap_wait_without_stopping_the_loop(broker):
             assert (await admin.job("pair")).state == "gathering"
             async with errbus.aio.open(broker.endpoint, party="alice") as alice:
                 assert (await waiting).name
-                alice.publish("w", b"x")
+                await alice.publish("w", b"x")
                 await alice.stands("alice/w", 0, timeout=20)
-                number = alice.ask("tasks", b"x")
+                number = await alice.ask("tasks", b"x")
                 await alice.retract(alice.replies, number, ValueError("given up"), timeout=20)
                 with pytest.raises(errbus.RemoteError, match="given up"):
                     await alice.get(alice.replies, number, timeout=20)

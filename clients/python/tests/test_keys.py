@@ -28,7 +28,7 @@ def test_asyncio_takes_it_too(locked):
 
     async def run():
         async with errbus.aio.open(locked.endpoint, party="bob", key=key, timeout=20) as bus:
-            bus.publish("w", b"value")
+            await bus.publish("w", b"value")
             return bytes(await bus.get("bob/w", 0, 20))
 
     assert asyncio.run(run()) == b"value"

@@ -40,6 +40,19 @@ def test_the_declarations_equal_the_headers(monkeypatch):
     assert count > 150
 
 
+LEFT_OUT = {"metrics.h": "a monitoring system asks errbus web, or errbusd --web"}
+
+
+def test_each_public_header_is_declared_or_left_out_on_purpose(monkeypatch):
+    monkeypatch.setenv("ERRBUS_INCLUDE", f"{SOURCE}/libbus/include")
+    monkeypatch.setenv("ERRBUS_LIB", "/nowhere")
+    monkeypatch.syspath_prepend(f"{SOURCE}/clients/python")
+    import errbus_build
+
+    there = set(os.listdir(f"{SOURCE}/libbus/include/bus"))
+    assert there - set(LEFT_OUT) == set(errbus_build.HEADERS) and set(LEFT_OUT) <= there
+
+
 def test_each_name_of_the_library_that_the_package_uses_is_there():
     import errbus._errbus
 
@@ -123,7 +136,7 @@ def parameters(one):
     return [(p.name, p.kind, p.default) for p in inspect.signature(one).parameters.values()]
 
 
-@pytest.mark.parametrize("name", ["Admin", "Bus", "Slot", "Subscription", "Tap"])
+@pytest.mark.parametrize("name", ["Admin", "Bus", "Message", "Slot", "Subscription", "Tap"])
 def test_asyncio_has_the_same_names(name):
     import errbus.aio
 
@@ -137,12 +150,34 @@ def test_asyncio_has_the_same_names(name):
             assert parameters(ours) == parameters(theirs), member
 
 
+@pytest.mark.parametrize("name", ["Admin", "Tap", "open"])
+def test_asyncio_opens_with_the_same_words(name):
+    import errbus.aio
+
+    assert parameters(getattr(errbus.aio, name)) == parameters(getattr(errbus, name))
+
+
+def test_asyncio_gives_types_to_what_it_returns():
+    import errbus.aio
+
+    loose = []
+    for name in errbus.aio.__all__:
+        one = getattr(errbus.aio, name)
+        for member, value in [("", one), *(vars(one).items() if inspect.isclass(one) else ())]:
+            if not inspect.isfunction(value) or member.startswith("_"):
+                continue
+            returned = inspect.signature(value).return_annotation
+            if returned == "Any" or "[Any]" in str(returned):
+                loose.append(f"{name}.{member}")
+    assert not loose
+
+
 def test_asyncio_has_each_class_that_waits():
     """Those that it lacks have nothing to wait for."""
     import errbus.aio
 
     waits = {name for name in errbus.__all__
-             if members(getattr(errbus, name)) & {"get", "recv", "next", "status", "commit"}
+             if members(getattr(errbus, name)) & {"get", "recv", "next", "status", "commit", "reply"}
              and not hasattr(getattr(errbus, name), "_fields")}
     assert waits | {"open"} == set(errbus.aio.__all__)
 
