@@ -3,7 +3,8 @@
 
 ENDPOINT is the broker's; without it, $ERRBUS_SERVER is, else tcp://127.0.0.1:7370.  The program
 ends with 0 if all is well, and else with the status of errbus(1): 2 for a wrong endpoint, 5 if no
-broker is in reach, 6 if the broker or the file of the key denies access, 1 for all else.
+broker is in reach, 6 if the broker or the file of the key denies access or if what listens there
+speaks no ZeroMQ, 1 for all else.
 """
 from __future__ import annotations
 
@@ -62,6 +63,11 @@ def _advice_for(error: errbus.Error) -> _Advice:
     found = error.error.type if error.error is not None else ""
     if isinstance(error, errbus.Denied) and found == "errbus.unreachable":
         return _Advice(6, "set ERRBUS_SERVER to where errbusd listens")
+    if found == "errbus.no_greeting":
+        return _Advice(
+            5, "see what listens there: let errbusd go on if it is stopped; if it is another program, "
+            "set ERRBUS_SERVER to where errbusd listens"
+        )
     return next(advice for kinds, advice in _ADVICE.items() if isinstance(error, kinds))
 
 

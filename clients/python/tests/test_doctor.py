@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 """python3 -m errbus: each thing that it finds, and what it says to do about it."""
+import asyncio
 import contextlib
 import os
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from conftest import Broker
 
 import errbus
+import errbus.aio
 from errbus import __main__ as doctor
 
 PACKAGE = os.path.dirname(os.path.abspath(errbus.__file__))
@@ -78,6 +80,27 @@ def test_another_service_listens():
     with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
         diagnose(where, 6, where, "what listens there does not speak ZeroMQ",
                  "set ERRBUS_SERVER to where errbusd listens")
+
+
+def test_what_listens_says_nothing():
+    with listening() as where:
+        diagnose(where, 5, where, "accepts connections and says nothing",
+                 "let errbusd go on if it is stopped")
+
+
+def test_opening_says_what_listens_in_the_place_of_a_broker():
+    async def opened(where):
+        async with errbus.aio.open(where, timeout=2):
+            pass
+
+    with listening(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
+        with pytest.raises(errbus.Denied, match="does not speak ZeroMQ") as denied:
+            asyncio.run(opened(where))
+        assert denied.value.error.type == "errbus.unreachable"
+    with listening() as where:
+        with pytest.raises(errbus.TimedOut, match="says nothing") as late:
+            asyncio.run(opened(where))
+        assert late.value.error.type == "errbus.no_greeting"
 
 
 def test_the_endpoint_is_of_the_data_channel(broker):
