@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MPL-2.0
-"""The two classes of errbus.rayfed as RayFed's actors call them, without Ray.
+"""The two classes of errbus.rayfed as RayFed's actors call them, without Ray.  tests/test_rayfed.py
+runs them where RayFed is not installed, too.
 
 TEST_LONG=1: 100,000 edges.
 """
 import asyncio
 import os
+import subprocess
+import sys
+import time
+import types
 
 import pytest
 from broker import Broker
@@ -20,6 +25,8 @@ WAIT_S = 3600 if os.environ.get("TEST_LONG") else 180  # a loaded machine
 SETTINGS = {"timeout_in_ms": WAIT_S * 1000, "expose_error_trace": True}
 AT_ONCE = 64  # sends that RayFed's actor has under way
 EDGE_BYTES_MAX = 8192  # of the broker's memory for an edge with a small value
+GRACE_S = 1  # reconnect_grace of a party
+TOLD_S = 10 * (GRACE_S + 1)  # grace and a second, ten times: a loaded machine
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +140,95 @@ def test_a_sender_that_leaves_ends_the_wait_for_what_it_never_sent():
     error = play(bob, steps=steps)
     assert isinstance(error, fed.exceptions.FedRemoteError)
     assert error._cause.party == "alice" and error._cause.type == "errbus.never_promised"
+
+
+def test_who_waits_for_a_killed_party_is_told_with_the_root():
+    bob = receiver("bob")
+    program = ("import errbus, time\nbus = errbus.open(job='job', party='alice')\n"
+               "print('joined', flush=True)\ntime.sleep(3600)")
+    alice = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+    async def steps():
+        wait = asyncio.ensure_future(bob.get_data("alice", 5, 6))
+        assert await bob.is_ready() == (True, "") and not wait.done()
+        alice.kill()
+        return time.monotonic(), await wait, time.monotonic()
+
+    try:
+        assert alice.stdout.readline() == "joined\n"
+        killed, error, told = play(bob, steps=steps)
+    finally:
+        alice.kill()
+        alice.wait()
+        alice.stdout.close()
+    assert isinstance(error, fed.exceptions.FedRemoteError) and error._src_party == "alice"
+    assert (error._cause.root.party, error._cause.root.kind) == ("alice", "party_lost")
+    assert told - killed < TOLD_S
+
+
+def test_a_party_without_an_edge_to_the_failed_one_is_told_its_line():
+    proxies = sender("alice"), receiver("bob"), sender("bob"), receiver("carol")
+    alice, to_bob, bob, to_carol = proxies
+
+    async def steps():
+        try:
+            raise ValueError("no batch left")  # the line of alice
+        except ValueError as cause:
+            await alice.send("bob", fed.exceptions.FedRemoteError("alice", cause), 1, 2)
+        found = await to_bob.get_data("alice", 1, 2)
+        await bob.send("carol", fed.exceptions.FedRemoteError("bob", found), 2, 3)
+        return await to_carol.get_data("bob", 2, 3)
+
+    error = play(*proxies, steps=steps)
+    assert isinstance(error, fed.exceptions.FedRemoteError) and error._src_party == "bob"
+    root = error._cause.root
+    assert (error._cause.party, root.party, root.type) == ("bob", "alice", "python.ValueError")
+    assert 'raise ValueError("no batch left")  # the line of alice' in root.remote_traceback
+
+
+def test_each_edge_is_a_topic_of_the_party_that_sends(broker):
+    alice = sender("alice")
+
+    async def steps():
+        await alice.send("bob", None, "12#0", 13)
+        with errbus.open(broker.endpoint, job="job", party="watch") as watch:
+            watch.get("alice/fed/bob/12.0/13", 0, WAIT_S)
+
+    play(alice, steps=steps)
+
+
+def test_a_bus_whose_run_is_over_is_closed_and_the_call_goes_on_in_the_next_run():
+    alice = sender("alice")
+
+    async def steps():
+        first = await alice._link.bus()
+        over = errbus.Fenced("another party began the next run")
+        over.error = types.SimpleNamespace(type="errbus.attempt_over")
+
+        async def fenced(bus):
+            if bus is first:
+                raise over
+            return bus
+
+        async def waiting(bus):
+            return await bus.get("zoe/w", 0) if bus is first else bus
+
+        wait = asyncio.ensure_future(alice._link.call(waiting))
+        while not first._answers._keys:
+            await asyncio.sleep(0)
+        second = await alice._link.call(fenced)
+        assert second is not first and await wait is second and second.run.number == 2
+        with pytest.raises(errbus.Closed):
+            first.sync.run
+        closed = errbus.Closed("by this program")
+
+        async def ends(bus):
+            raise closed
+
+        with pytest.raises(errbus.Closed, match="by this program"):
+            await alice._link.call(ends)
+
+    play(alice, steps=steps)
 
 
 def resident(process):
