@@ -2,12 +2,18 @@
 """@errbus.record: writes the exception that ends main() to a file, which a launcher reads."""
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import functools
+import io
 import json
 import os
+import signal
+import sys
+import threading
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, TypeVar, cast
+from typing import Any, Callable, Dict, Iterator, List, Optional, TypeVar, cast
 
 from errbus.errors import RemoteError, _type_of
 
@@ -44,14 +50,39 @@ def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
             pass  # the file exists, or cannot be written; the exception says all anyway
 
 
+@contextlib.contextmanager
+def _saying_where() -> Iterator[None]:
+    """Under errbus run, SIGTERM writes the stack of each thread to standard error before it ends the
+    program: also of one that hangs in C.  A handler of the program's own stays what it is."""
+    is_wanted = (
+        "ERRBUS_ERROR_FILE" in os.environ
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    try:
+        if is_wanted:
+            faulthandler.register(signal.SIGTERM, file=sys.stderr, all_threads=True, chain=True)
+    except (AttributeError, io.UnsupportedOperation, RuntimeError, ValueError):
+        is_wanted = False  # standard error is no file
+    try:
+        yield
+    finally:
+        if is_wanted:
+            faulthandler.unregister(signal.SIGTERM)
+
+
 def record(main: _Main) -> _Main:
     """Decorates main().  An exception that leaves main() is written to the error files of errbus
-    run and of torch, and is raised on.  SystemExit with the status 0 is no error."""
+    run and of torch, and is raised on.  SystemExit with the status 0 is no error.
+
+    errbus run stops a program whose party is over, such as one that made no progress.  That program
+    then writes the stack of each of its threads to standard error."""
 
     @functools.wraps(main)
     def wrapped(*args: Any, **named: Any) -> Any:
         try:
-            return main(*args, **named)
+            with _saying_where():
+                return main(*args, **named)
         except SystemExit as error:
             if error.code not in (None, 0):
                 write_error_file(error)

@@ -3,6 +3,7 @@
 next attempt goes on at the checkpoint, and the model is as good as that of an undisturbed run."""
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -72,5 +73,7 @@ def test_the_verdict_names_the_rank_and_training_goes_on(undisturbed, tmp_path, 
     assert (root.kind, root.type) == (kind, type_) and text in root.message
     if harm.startswith("raise"):
         assert "in harm\n    raise ValueError(" in root.remote_traceback
+    if harm.startswith("hang"):  # the broker made this error; the rank says where it is when stopped
+        assert re.search(r'torch_program\.py", line \d+ in harm$', told.ran.stderr, re.M)
     assert told.attempt == 2 and told.result["first_epoch"] == 3
     assert abs(told.result["accuracy"] - undisturbed.result["accuracy"]) < 0.03

@@ -46,6 +46,36 @@ def test_errbus_run_reads_what_record_writes(broker):
     ran.wait(20)
 
 
+def test_a_program_that_hangs_says_where_when_errbus_run_stops_it(broker, tmp_path):
+    program = tmp_path / "hangs.py"
+    program.write_text("import errbus, time\n"
+                       "def wait_for_ever():\n    time.sleep(3600)  # the line\n"
+                       "@errbus.record\ndef main():\n"
+                       "    with errbus.open() as bus:\n"
+                       "        bus.progress(0.2, 'epoch 3')\n        wait_for_ever()\n"
+                       "main()\n")
+    ran = subprocess.run(
+        [os.environ["ERRBUS"], "run", "-p", "alice", "--log-dir", tmp_path / "log", "--",
+         sys.executable, program], env=dict(os.environ, ERRBUS_SERVER=broker.endpoint),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert ran.returncode == 1 and "it last was at: epoch 3" in ran.stderr, ran.stderr
+    where = f'File "{program}", line 3 in wait_for_ever'
+    assert where in ran.stderr and f'File "{program}", line 8 in main' in ran.stderr
+    logs = [path for path in (tmp_path / "log").rglob("*") if path.is_file()]
+    assert any(where in path.read_text() for path in logs), logs
+
+
+def test_record_leaves_the_program_s_own_handler_alone(tmp_path):
+    ended = run("-c", "import errbus, os, signal, sys\n"
+                "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+                "@errbus.record\ndef main(): os.kill(os.getpid(), signal.SIGTERM)\nmain()",
+                ERRBUS_ERROR_FILE=str(tmp_path / "error"))
+    assert ended.returncode == 7 and ended.stderr == ""
+    ended = run("-c", "import errbus, os, signal\nerrbus.record(lambda: None)()\n"
+                "os.kill(os.getpid(), signal.SIGTERM)", ERRBUS_ERROR_FILE=str(tmp_path / "none"))
+    assert ended.returncode == -15 and ended.stderr == ""
+
+
 def test_federated_averaging_goes_on_without_a_killed_silo(broker):
     source = os.environ["ERRBUS_SOURCE"]
     ended = run(f"{source}/clients/python/examples/fedavg.py", "--kill", "2",
@@ -56,6 +86,9 @@ def test_federated_averaging_goes_on_without_a_killed_silo(broker):
     assert "silo3 is missing: errbus.connection_closed" in ended.stdout
     accuracy = float(rounds[-1].split()[-1])
     assert accuracy > 0.9, ended.stdout
+    with open(f"{source}/README.md") as file:
+        shown = re.search(r"^`--kill 2`.*?^```text\n(.*?)^```", file.read(), re.M | re.S)[1]
+    assert len(shown.splitlines()) == 2 and shown in ended.stdout, ended.stdout
 
 
 def block_of(file):
