@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PARTIES = ("alice", "bob", "carol")
 GRACE_S = 1  # reconnect_grace of a party
 STEP_S = 180  # a loaded machine starts Ray slowly
-TOLD_S = 10 * (GRACE_S + 1)  # grace and a second, ten times: a loaded machine
+# From kill -9 to the error: the grace, and a second on a machine with no other load (TEST_QUIET=1).
+TOLD_S = GRACE_S + (1 if os.environ.get("TEST_QUIET") else 10)
 
 
 class Party:
@@ -111,10 +112,10 @@ def test_who_waits_for_a_killed_party_is_told(told, name):
     assert killed["party"] == "alice" and killed["kind"] == "party_lost"
 
 
-def test_it_is_told_soon(told):
-    """Without other load it takes the grace and less than a second; `pytest -s` prints it."""
+def test_it_is_told_soon(told, capsys):
     took = {name: told["seconds", name] for name in ("bob", "carol")}
-    print("seconds from kill -9 to the error:", took)
+    with capsys.disabled():
+        print("\nfrom kill -9 to the error:", ", ".join(f"{n} {s:.2f} s" for n, s in took.items()))
     assert max(took.values()) < TOLD_S
 
 

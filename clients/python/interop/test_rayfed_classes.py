@@ -25,8 +25,7 @@ WAIT_S = 3600 if os.environ.get("TEST_LONG") else 180  # a loaded machine
 SETTINGS = {"timeout_in_ms": WAIT_S * 1000, "expose_error_trace": True}
 AT_ONCE = 64  # sends that RayFed's actor has under way
 EDGE_BYTES_MAX = 8192  # of the broker's memory for an edge with a small value
-GRACE_S = 1  # reconnect_grace of a party
-TOLD_S = 10 * (GRACE_S + 1)  # grace and a second, ten times: a loaded machine
+TOLD_S = 1 + 10  # the grace, and a second ten times: a loaded machine
 
 
 @pytest.fixture(autouse=True)
