@@ -188,4 +188,6 @@ def test_a_registry_can_show_the_readme():
         text = file.read()
     links = re.findall(r"\]\(([^)]*)\)|^\[[^]]+\]: *(\S+)|(?:src|href)=[\"']([^\"']*)", text, re.M)
     assert all("".join(link).startswith("https://") for link in links), links
+    named = set(re.findall(r"[\w./]*(?:INTEROP\.md|examples/\w+\.py|bench/\w+\.sh)", text))
+    assert len(named) >= 4 and all(os.path.exists(f"{SOURCE}/{path}") for path in named), named
     assert text.startswith("# ") and len(re.findall(r"^```", text, re.M)) % 2 == 0
