@@ -106,11 +106,18 @@ END
 }
 
 # expect_allowed WHO: what is in the trace lies within the unit.
+#
+# strace was seen to print syscall_0x5463(, a number as large as the ids of processes just then, once
+# in sixty runs on a busy machine. Linux has no call above 0xfff, so no filter can name one.
 expect_allowed() {
-    sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$work/trace" | sort -u >"$work/calls"
+    sed -n -e '/^[0-9]* *syscall_0x[0-9a-f]\{4,\}(/d' \
+        -e 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$work/trace" | sort -u >"$work/calls"
     [ "$(wc -l <"$work/calls")" -gt 30 ] || die "$1: strace saw too few calls"
-    comm -23 "$work/calls" "$work/allowed" >"$work/log"
-    [ ! -s "$work/log" ] || die "$1: calls that the unit forbids"
+    comm -23 "$work/calls" "$work/allowed" >"$work/forbidden"
+    while read -r call; do
+        grep -m 3 "^[0-9]* *$call(" "$work/trace"
+    done <"$work/forbidden" >"$work/log"
+    [ ! -s "$work/forbidden" ] || die "$1: calls that the unit forbids"
     families=$(sed -n 's/^RestrictAddressFamilies=//p' "$unit")
     sed -n 's/^.* socket(\(AF_[A-Z0-9_]*\),.*/\1/p' "$work/trace" | sort -u >"$work/families"
     [ -s "$work/families" ] || die "strace saw no socket"
