@@ -98,6 +98,7 @@ static bool session_make(struct bus *bus)
         .lost_after_ms = bus->options.lost_after_ms,
         .grace_ms = bus->options.reconnect_grace_ms,
         .broker_lost_ms = bus->options.broker_lost_ms,
+        .endpoints = bus->endpoints.listed,
         .outbox_bytes_max = bus->options.outbox_bytes_max,
         .inbox_bytes_max = bus->options.inbox_bytes_max,
         .is_guard = bus->options.is_guard != 0,

@@ -32,6 +32,10 @@
 #include "libbus/session/wants.h"
 
 #define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS) /* between two attempts to connect */
+/* A broker that takes over is there within seconds.  For so long after the last word of a broker a
+ * client with several endpoints waits an eighth of a beat at most between two attempts. */
+#define SESSION_HASTE_NS (5000 * SESSION_NS_PER_MS)
+enum { SESSION_HASTE_PARTS = 8 };
 #define SESSION_GREET_MIN_NS                                                                       \
     (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
 #define SESSION_SILENCE_NS (100 * SESSION_NS_PER_MS) /* beyond two beats: the broker is silent */
@@ -247,6 +251,7 @@ struct session {
     uint32_t given_up;    /* of them, in a row, without an answer */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
+    bool is_sent_on;       /* since it was up, a broker said that another one has the job */
     int64_t retry_ns;      /* WAIT: when to try again */
     int64_t step_ns;       /* GREET, ATTACH: when to give this connection up */
     bool is_link_made;     /* GREET: somebody accepted it */

@@ -108,9 +108,18 @@ void session_dial(struct session *session)
     session->news.is_state = true;
 }
 
+/* Who is sent on by a broker asks that one with each round, so it takes its time. */
+static int64_t longest_backoff_ns(const struct session *session)
+{
+    int64_t beat_ns = ns_of_ms(session->options.heartbeat_ms);
+    bool is_hasty = session->options.endpoints > 1 && session->is_welcome && !session->is_sent_on &&
+                    session->now_ns - session->alive_ns < SESSION_HASTE_NS;
+    return is_hasty ? beat_ns / SESSION_HASTE_PARTS : beat_ns;
+}
+
 static int64_t longer_backoff_ns(const struct session *session)
 {
-    int64_t most_ns = ns_of_ms(session->options.heartbeat_ms);
+    int64_t most_ns = longest_backoff_ns(session);
     return session->backoff_ns < most_ns / 2 ? session->backoff_ns * 2 : most_ns;
 }
 

@@ -143,6 +143,7 @@ static void stand(struct session *session)
     (void)phase_move(&session->phase, PHASE_ATTACHED); /* the callers checked the phase */
     session->is_welcome = true;
     session->backoff_ns = SESSION_BACKOFF_MIN_NS;
+    session->is_sent_on = false;
     session->hops = 0;
     session->given_up = 0;
     session->alive_ns = session->now_ns;
@@ -328,6 +329,7 @@ static void break_circle(struct session *session, struct span endpoint)
 static void go_elsewhere(struct session *session, struct span endpoint)
 {
     uint32_t hops = session->hops + 1;
+    session->is_sent_on = true;
     if (endpoint.bytes == 0 || memchr(endpoint.data, 0, endpoint.bytes) != NULL) {
         session_lose_link(session);
         return;

@@ -656,6 +656,66 @@ Test(session, ends_when_resuming_is_refused)
     }
 }
 
+static void send_elsewhere(const char *endpoint)
+{
+    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
+                                 .as.refused = {.code = CODE_EDENIED,
+                                                .type = span_text(ERROR_TYPE_ELSEWHERE),
+                                                .message = span_text("there"),
+                                                .endpoint = span_text(endpoint)}});
+}
+
+/* Nobody is there: each connection is refused at once.  So often one is begun, and the longest time
+ * between two. */
+static unsigned count_dials(int64_t ms, int64_t *out_longest_ms)
+{
+    unsigned count = 0;
+    *out_longest_ms = 0;
+    for (int64_t at = 0, last = 0; at < ms; at++) {
+        tick(1);
+        if (session_action(d.session) != SESSION_CONNECT_CONTROL)
+            continue;
+        session_link_closed(d.session, d.now_ns);
+        *out_longest_ms = at - last > *out_longest_ms ? at - last : *out_longest_ms;
+        last = at;
+        count++;
+    }
+    return count;
+}
+
+static unsigned count_early_dials(uint32_t endpoints, bool is_sent_on)
+{
+    struct session_options options = driver_options("alice");
+    int64_t longest_ms = 0;
+    options.endpoints = endpoints;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    driver_break_link(&d);
+    (void)session_action(d.session);
+    (void)driver_expect(&d, MSG_HELLO);
+    if (is_sent_on)
+        send_elsewhere("tcp://b:1");
+    else
+        session_link_closed(d.session, d.now_ns);
+    unsigned count = count_dials(4000, &longest_ms);
+    if (endpoints > 1 && !is_sent_on)
+        cr_expect_leq(longest_ms, 126);
+    (void)count_dials(3000, &longest_ms);
+    cr_expect_leq(count_dials(5000, &longest_ms), 5, "it takes its time in the end");
+    driver_fini(&d);
+    return count;
+}
+
+/* A spare takes over within a second or two.  With another endpoint to try it is found soon, but no
+ * broker is asked more often who sends everybody to one that is gone. */
+Test(session, looks_more_often_in_the_beginning_where_a_spare_may_be)
+{
+    cr_expect_gt(count_early_dials(2, false), 30);
+    cr_expect_lt(count_early_dials(2, true), 12);
+    cr_expect_lt(count_early_dials(1, false), 10);
+    cr_expect_lt(count_early_dials(0, false), 10);
+}
+
 static void expect_another_try(enum wire_code code, const char *type)
 {
     driver_up(&d);
@@ -678,15 +738,6 @@ Test(session, tries_again_when_resuming_meets_a_full_broker)
 Test(session, tries_again_when_resuming_meets_a_data_channel)
 {
     expect_another_try(CODE_EINVAL, ERROR_TYPE_WRONG_CHANNEL);
-}
-
-static void send_elsewhere(const char *endpoint)
-{
-    driver_say(&d, &(struct msg){.type = MSG_REFUSED,
-                                 .as.refused = {.code = CODE_EDENIED,
-                                                .type = span_text(ERROR_TYPE_ELSEWHERE),
-                                                .message = span_text("there"),
-                                                .endpoint = span_text(endpoint)}});
 }
 
 /* The next connection, and where it is to go. */
