@@ -22,8 +22,9 @@ enum {
     DOOR_WHY_BYTES = 512,
     DOOR_CHECK_BYTES = 1024,
 };
-/* The server is not waited for any longer than this without a byte from it. */
-enum { DOOR_ANSWER_MS = 20000, DOOR_CONNECT_S = 3 };
+/* The server is not waited for any longer than this without a byte from it.  One that stands still
+ * keeps its connections, and its kernel acknowledges what is sent. */
+enum { DOOR_ANSWER_MS = 8000, DOOR_CONNECT_S = 3 };
 
 enum door_verdict {
     DOOR_DONE,    /* committed, and on as many standbys as the server was told to wait for */
@@ -82,6 +83,8 @@ struct door_ops {
 struct door {
     const struct door_ops *ops;
     const char *check;       /* a query of one field, asked in each round trip behind its commit */
+    unsigned hosts;          /* servers that the conninfo names, as far as they were counted */
+    unsigned turn;           /* the first one that is tried by the next connect, modulo hosts */
     atomic_bool is_given_up; /* set by another thread: what waits for the server ends soon */
 };
 

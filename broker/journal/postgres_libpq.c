@@ -7,6 +7,10 @@
  * warning of that class makes the answer a doubt.  The check of the door goes out with them, behind
  * the end of that pipeline: the server carries it out when the commit is over.
  *
+ * The conninfo may name several servers.  The first one that takes writes is not always the right
+ * one: it may have been replaced, and not know that.  And one that stands still costs time whenever
+ * it is tried.  So each connect may begin with another one of the list.
+ *
  * A statement with parameters is prepared when it comes first: to plan the two of a commit takes as
  * long as to carry them out.  Those that were not used for long make room for others. */
 #include "broker/journal/postgres_door.h"
@@ -79,21 +83,77 @@ static void libpq_disconnect(struct door *door)
     memset(libpq->prepared, 0, sizeof libpq->prepared);
 }
 
-/* What stands before dbname is a default that the conninfo overrules. */
+static unsigned count_items(const char *list)
+{
+    unsigned count = list != NULL && *list != '\0';
+    for (; count > 0 && *list != '\0'; list++)
+        count += *list == ',';
+    return count;
+}
+
+/* The list with so many items of its beginning behind its end; NULL: no memory. */
+static char *turn_list(const char *list, unsigned turn)
+{
+    const char *from = list;
+    size_t bytes = strlen(list) + 1;
+    char *turned = malloc(bytes);
+    for (; turn > 0 && strchr(from, ',') != NULL; turn--)
+        from = strchr(from, ',') + 1;
+    if (turned != NULL)
+        snprintf(turned, bytes, "%s%s%.*s", from, from > list ? "," : "",
+                 from > list ? (int)(from - list) - 1 : 0, list);
+    return turned;
+}
+
+/* The servers of a conninfo, beginning with the one whose turn it is. */
+struct servers {
+    char *values[3]; /* of server_names; NULL: as the conninfo has it */
+};
+static const char *const server_names[] = {"host", "hostaddr", "port"};
+
+static void turn_servers(struct libpq *libpq, const char *conninfo, struct servers *out)
+{
+    PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    libpq->door.hosts = 0;
+    for (const PQconninfoOption *at = options; at != NULL && at->keyword != NULL; at++)
+        if (strcmp(at->keyword, "port") != 0 && strncmp(at->keyword, "host", 4) == 0 &&
+            count_items(at->val) > libpq->door.hosts)
+            libpq->door.hosts = count_items(at->val);
+    unsigned turn = libpq->door.hosts > 1 ? libpq->door.turn % libpq->door.hosts : 0;
+    for (const PQconninfoOption *at = options; at != NULL && at->keyword != NULL; at++)
+        for (size_t i = 0; turn > 0 && i < sizeof server_names / sizeof server_names[0]; i++)
+            if (strcmp(at->keyword, server_names[i]) == 0 && count_items(at->val) > 1)
+                out->values[i] = turn_list(at->val, turn);
+    PQconninfoFree(options);
+}
+
+/* What stands before dbname is a default that the conninfo overrules; what stands behind it
+ * overrules the conninfo. */
 static bool libpq_connect(struct door *door, const char *conninfo, char *why)
 {
     static const char seconds[] = {'0' + DOOR_CONNECT_S, '\0'};
-    const char *const names[] = {"connect_timeout",
-                                 "tcp_user_timeout",
-                                 "keepalives_idle",
-                                 "application_name",
-                                 "target_session_attrs",
-                                 "dbname",
-                                 NULL};
-    const char *const values[] = {seconds, "5000", "5", "errbusd", "read-write", conninfo, NULL};
+    const char *const names[] = {"connect_timeout",      "tcp_user_timeout",
+                                 "keepalives_idle",      "application_name",
+                                 "target_session_attrs", "dbname",
+                                 server_names[0],        server_names[1],
+                                 server_names[2],        NULL};
     struct libpq *libpq = libpq_of(door);
+    struct servers servers = {.values = {NULL}};
     libpq_disconnect(door);
+    turn_servers(libpq, conninfo, &servers);
+    const char *const values[] = {seconds,
+                                  "5000",
+                                  "5",
+                                  "errbusd",
+                                  "read-write",
+                                  conninfo,
+                                  servers.values[0],
+                                  servers.values[1],
+                                  servers.values[2],
+                                  NULL};
     libpq->connection = PQconnectdbParams(names, values, 1);
+    for (size_t i = 0; i < sizeof servers.values / sizeof servers.values[0]; i++)
+        free(servers.values[i]);
     if (libpq->connection == NULL) {
         snprintf(why, DOOR_WHY_BYTES, "out of memory");
         return false;
@@ -121,6 +181,7 @@ static bool wait_for_socket(struct libpq *libpq, short events)
         if ((ready < 0 && errno != EINTR) || atomic_load(&libpq->door.is_given_up))
             return false;
     }
+    libpq->door.turn++; /* another server may have been promoted meanwhile */
     return false;
 }
 

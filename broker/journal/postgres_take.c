@@ -151,7 +151,8 @@ static const char *store_lack(const struct store *store)
     return NULL;
 }
 
-bool store_connect(struct store *store)
+/* One attempt.  *out_is_unfit: there was a server, and it lacks something. */
+static bool connect_once(struct store *store, bool *out_is_unfit)
 {
     char why[DOOR_WHY_BYTES] = "";
     if (!store->door->ops->connect(store->door, store->conninfo, why)) {
@@ -166,7 +167,24 @@ bool store_connect(struct store *store)
         return true;
     store->door->ops->disconnect(store->door);
     store->is_connected = false;
+    *out_is_unfit = lack != NULL;
     return false;
+}
+
+/* A server that was replaced may not know that, and take writes.  It has no standbys any more.  So
+ * the next one is tried, until each was. */
+bool store_connect(struct store *store)
+{
+    for (unsigned tries = 1;; tries++) {
+        bool is_unfit = false;
+        if (connect_once(store, &is_unfit))
+            return true;
+        if (!is_unfit)
+            return false;
+        store->door->turn++;
+        if (tries >= store->door->hosts)
+            return false;
+    }
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

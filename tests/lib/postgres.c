@@ -140,6 +140,8 @@ static bool start_node(struct postgres *postgres, unsigned number)
                                 "-c",
                                 "wal_retrieve_retry_interval=100ms",
                                 "-c",
+                                "wal_receiver_timeout=5s",
+                                "-c",
                                 name,
                                 "-c",
                                 primary,
@@ -190,7 +192,7 @@ void postgres_name(const struct postgres *postgres, const char *prefix,
         bytes += (size_t)snprintf(out + bytes, POSTGRES_CONNINFO_BYTES - bytes, "%s%s/%s%u",
                                   i > 0 ? "," : "", postgres->folder.path, prefix, i);
     snprintf(out + bytes, POSTGRES_CONNINFO_BYTES - bytes,
-             " user=postgres dbname=postgres target_session_attrs=read-write");
+             " user=postgres dbname=postgres target_session_attrs=read-write connect_timeout=3");
 }
 
 /* The folders of all nodes, and how each of them is reached. */
@@ -277,12 +279,17 @@ bool postgres_promote(struct postgres *postgres, unsigned node)
     return strcmp(answer, "t") == 0 || complain(postgres, "node%u was not promoted", node);
 }
 
+static bool is_up(const struct postgres_node *node)
+{
+    return node->server.pid > 0 && !node->is_frozen;
+}
+
 unsigned postgres_primary(struct postgres *postgres)
 {
     unsigned node = 0;
     for (; node < postgres->count; node++) {
         char answer[200];
-        if (postgres->nodes[node].server.pid > 0 &&
+        if (is_up(&postgres->nodes[node]) &&
             postgres_query(postgres, node, "SELECT pg_is_in_recovery()", answer, sizeof answer) &&
             strcmp(answer, "f") == 0)
             break;
@@ -296,7 +303,7 @@ unsigned postgres_foremost(struct postgres *postgres)
     uint64_t most = 0;
     for (unsigned i = 0; i < postgres->count; i++) {
         char answer[200];
-        if (postgres->nodes[i].server.pid <= 0 ||
+        if (!is_up(&postgres->nodes[i]) ||
             !postgres_query(postgres, i,
                             "SELECT pg_wal_lsn_diff(greatest(pg_last_wal_receive_lsn(),"
                             " pg_last_wal_replay_lsn()), '0/0')",
@@ -355,6 +362,7 @@ void postgres_kill(struct postgres *postgres, unsigned node)
         (void)process_wait(server, SERVER_MS);
     }
     process_fini(server);
+    postgres->nodes[node].is_frozen = false;
 }
 
 void postgres_freeze(struct postgres *postgres, unsigned node)
@@ -362,6 +370,7 @@ void postgres_freeze(struct postgres *postgres, unsigned node)
     struct process *server = &postgres->nodes[node].server;
     process_signal(server, SIGSTOP);
     signal_children(server->pid, SIGSTOP);
+    postgres->nodes[node].is_frozen = true;
 }
 
 void postgres_thaw(struct postgres *postgres, unsigned node)
@@ -369,6 +378,7 @@ void postgres_thaw(struct postgres *postgres, unsigned node)
     struct process *server = &postgres->nodes[node].server;
     signal_children(server->pid, SIGCONT);
     process_signal(server, SIGCONT);
+    postgres->nodes[node].is_frozen = false;
 }
 
 bool postgres_revive(struct postgres *postgres, unsigned node)

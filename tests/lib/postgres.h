@@ -21,6 +21,7 @@ enum {
 
 struct postgres_node {
     struct process server;             /* its pid is 0 while it is down */
+    bool is_frozen;                    /* it answers nobody */
     char data[POSTGRES_PATH_BYTES];    /* the cluster */
     char sockets[POSTGRES_PATH_BYTES]; /* the folder with its socket, and with its log */
 };

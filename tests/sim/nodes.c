@@ -403,7 +403,8 @@ static void answer_look(struct rows *rows, const struct tables *tables, const st
     const struct taken *taken = &tables->taken[epoch % TAKEN_MAX];
     size_t row = rows->count;
     answer_row(rows, tables, nodes);
-    rows->nulls[row] |= (next->epoch != epoch + 1) << 4 | (taken->epoch != epoch) << 5;
+    rows->nulls[row] |= next->epoch != epoch + 1 ? 1U << 4 : 0;
+    rows->nulls[row] |= taken->epoch != epoch ? 1U << 5 : 0;
     snprintf(rows->texts[row][4], TEXT_BYTES, "%" PRIu64, next->seq);
     snprintf(rows->texts[row][5], TEXT_BYTES, "%s", taken->holder);
 }

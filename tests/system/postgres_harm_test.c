@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* postgres_harm_test.c -- two brokers of one shard over a real PostgreSQL with two standbys, and
  * parties at work, while one thing after the other is harmed: brokers are killed and stopped, the
- * primary is killed, commits are cancelled, and cables are cut.
+ * primary is killed, or stopped until another one is promoted, commits are cancelled, and cables are
+ * cut.
  *
  * By the diaries of the parties (tests/lib/diaries.h) nothing acknowledged is lost, nothing comes
  * twice, and all readers see one outcome.  A pulse publishes and flushes all the time, and another
@@ -41,19 +42,20 @@ enum harm {
     BROKER_KILLED,
     BROKER_STOPPED, /* until another one serves: then it is a zombie */
     PRIMARY_KILLED,
+    PRIMARY_STOPPED, /* then it takes writes again, and does not know that it was replaced */
     COMMIT_CANCELLED,
     CLIENTS_CUT,
     STORE_CUT, /* from the broker that serves */
     STANDBYS_CUT,
     HARMS,
 };
-static const char *const names[HARMS] = {"brokers killed",    "brokers stopped", "primaries killed",
-                                         "commits cancelled", "clients cut",     "stores cut",
-                                         "standbys cut"};
+static const char *const names[HARMS] = {
+    "brokers killed",    "brokers stopped", "primaries killed", "primaries stopped",
+    "commits cancelled", "clients cut",     "stores cut",       "standbys cut"};
 /* Of the cables from each broker to the nodes, and of that between the nodes. */
 static const char *const prefixes[] = {"a", "b", "u"};
-static const unsigned counts_short[HARMS] = {3, 1, 1, 2, 1, 2, 1};
-static const unsigned counts_long[HARMS] = {KILLS_MAX, 30, 30, 30, 30, 30, 30};
+static const unsigned counts_short[HARMS] = {3, 1, 1, 1, 2, 1, 2, 1};
+static const unsigned counts_long[HARMS] = {KILLS_MAX, 30, 30, 30, 30, 30, 30, 30};
 
 struct torturer {
     struct process process;
@@ -90,8 +92,11 @@ static bool is_ending;
 static uint64_t seed, dice;
 static unsigned done[HARMS];
 static unsigned over_count, zombie_count;
-static double recovered_ms[KILLS_MAX];
-static size_t recovered_count;
+/* From a harm to the next acknowledgement. */
+static struct times {
+    double ms[KILLS_MAX];
+    size_t count;
+} waits[HARMS];
 
 #define MUST(call) cr_assert(call, "seed %llu: %s", (unsigned long long)seed, postgres.why)
 
@@ -289,6 +294,14 @@ static int64_t await_beat(int64_t since_ns)
     return (int64_t)atomic_load(&pulse.answered_ns);
 }
 
+static void time_beat(enum harm harm, int64_t since_ns)
+{
+    struct times *all = &waits[harm];
+    double took_ms = (double)(await_beat(since_ns) - since_ns) / 1e6;
+    if (all->count < KILLS_MAX)
+        all->ms[all->count++] = took_ms;
+}
+
 /* ---- the brokers ----------------------------------------------------------------------------- */
 
 /* By the process number in the row of the shard. */
@@ -351,9 +364,7 @@ static void kill_broker(void)
     await_spare(1 - place);
     int64_t at_ns = test_now_ns();
     shard_kill(&shard, place);
-    double took_ms = (double)(await_beat(at_ns) - at_ns) / 1e6;
-    if (recovered_count < KILLS_MAX)
-        recovered_ms[recovered_count++] = took_ms;
+    time_beat(BROKER_KILLED, at_ns);
     start_spare(place);
     serving = 1 - place;
 }
@@ -384,8 +395,10 @@ static void stop_broker(void)
     await_spare(1 - place);
     struct bus *follower = open_follower(place);
     process_signal(&shard.brokers[place], SIGSTOP);
+    int64_t at_ns = test_now_ns();
     must_publish(follower, "w", "behind");
     await_replacement(place);
+    time_beat(BROKER_STOPPED, at_ns);
     process_signal(&shard.brokers[place], SIGCONT);
     shard_must_end(&shard, place, "another broker has taken over");
     close_follower(&follower);
@@ -428,6 +441,14 @@ static void show_node(unsigned node, bool is_shown)
     }
 }
 
+static void rejoin(unsigned node, unsigned primary)
+{
+    MUST(postgres_join(&postgres, node));
+    MUST(postgres_await_standbys(&postgres, primary, STANDBYS));
+    for (int place = 0; place < SHARD_PLACES; place++)
+        started_ms[place] = test_now_ms();
+}
+
 static void kill_primary(void)
 {
     unsigned primary = postgres_primary(&postgres);
@@ -436,14 +457,33 @@ static void kill_primary(void)
     show_node(primary, false);
     pass_ms((int64_t)below(500));
     unsigned foremost = postgres_foremost(&postgres);
-    int64_t at_ns = test_now_ns();
     MUST(postgres_promote(&postgres, foremost));
-    (void)await_beat(at_ns);
-    MUST(postgres_join(&postgres, primary));
+    time_beat(PRIMARY_KILLED, test_now_ns());
+    rejoin(primary, foremost);
     show_node(primary, true);
-    MUST(postgres_await_standbys(&postgres, foremost, STANDBYS));
-    for (int place = 0; place < SHARD_PLACES; place++)
-        started_ms[place] = test_now_ms();
+}
+
+/* All its processes keep their connections, and answer nothing.  A broker that connects anew finds
+ * it in front of the one that was promoted, or behind it. */
+static void stop_primary(void)
+{
+    char answer[64];
+    unsigned primary = postgres_primary(&postgres);
+    cr_assert_lt(primary, NODES);
+    postgres_freeze(&postgres, primary);
+    pass_ms((int64_t)below(500));
+    unsigned foremost = postgres_foremost(&postgres);
+    MUST(postgres_promote(&postgres, foremost));
+    MUST(postgres_await_standbys(&postgres, foremost, 1));
+    time_beat(PRIMARY_STOPPED, test_now_ns());
+    postgres_thaw(&postgres, primary);
+    pass_ms((int64_t)below(500));
+    (void)postgres_query(&postgres, foremost,
+                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                         " WHERE application_name = 'errbusd'",
+                         answer, sizeof answer);
+    (void)await_beat(test_now_ns());
+    rejoin(primary, foremost);
 }
 
 /* A pulse has one value under way, which a standby may have had before. */
@@ -498,6 +538,7 @@ static void do_harm(enum harm harm)
     case BROKER_KILLED: kill_broker(); break;
     case BROKER_STOPPED: stop_broker(); break;
     case PRIMARY_KILLED: kill_primary(); break;
+    case PRIMARY_STOPPED: stop_primary(); break;
     case COMMIT_CANCELLED: cancel_commit(); break;
     case CLIENTS_CUT: cut_clients(); break;
     case STORE_CUT: cut_store(); break;
@@ -620,20 +661,29 @@ static int compare(const void *one, const void *other)
     return (*a > *b) - (*a < *b);
 }
 
+static void tell_times(enum harm harm)
+{
+    struct times *all = &waits[harm];
+    qsort(all->ms, all->count, sizeof *all->ms, compare);
+    if (all->count > 0)
+        fprintf(stderr,
+                "postgres_harm: %s, to the next acknowledgement: p50 %.0f ms, p99 %.0f ms\n",
+                names[harm], all->ms[all->count / 2], all->ms[all->count * 99 / 100]);
+}
+
 static void tell(const struct diaries_sums *sums)
 {
-    qsort(recovered_ms, recovered_count, sizeof *recovered_ms, compare);
     fprintf(stderr, "postgres_harm: seed %llu", (unsigned long long)seed);
     for (int harm = 0; harm < HARMS; harm++)
         fprintf(stderr, ", %u %s", done[harm], names[harm]);
     fprintf(stderr,
             "; %llu written and acknowledged, %llu promises, %llu outcomes, %llu failures of the "
-            "bus's, %llu again, %u incarnations over, %llu pulses; broker killed to the next "
-            "acknowledgement: p50 %.0f ms, p99 %.0f ms\n",
+            "bus's, %llu again, %u incarnations over, %llu pulses\n",
             (unsigned long long)sums->written, (unsigned long long)sums->promises,
             (unsigned long long)sums->outcomes, (unsigned long long)sums->failures,
-            (unsigned long long)sums->again, over_count, atomic_load(&pulse.count),
-            recovered_ms[recovered_count / 2], recovered_ms[recovered_count * 99 / 100]);
+            (unsigned long long)sums->again, over_count, atomic_load(&pulse.count));
+    for (int harm = 0; harm < HARMS; harm++)
+        tell_times((enum harm)harm);
 }
 
 Test(postgres_harm, loses_nothing_that_was_acknowledged, .init = init, .fini = fini,

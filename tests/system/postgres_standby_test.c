@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { STANDBYS = 2, LAGS_MORE = 9 };
@@ -64,6 +65,21 @@ Test(postgres_standby, refuses_to_serve_while_no_quorum_is_in_force)
     MUST(postgres_await_standbys(&postgres, 0, STANDBYS));
     shard_start(&shard, 0);
     shard_must_serve(&shard, 0);
+}
+
+/* A standby was promoted by mistake, and stands first in the list: it takes writes, and has no
+ * standbys.  The one behind it has. */
+Test(postgres_standby, passes_over_a_server_that_takes_writes_alone)
+{
+    char store[POSTGRES_CONNINFO_BYTES];
+    skip_without_server();
+    MUST(postgres_promote(&postgres, 2));
+    snprintf(store, sizeof store, "host=%s,%s,%s user=postgres dbname=postgres",
+             postgres.nodes[2].sockets, postgres.nodes[1].sockets, postgres.nodes[0].sockets);
+    shard.stores[0] = store;
+    struct bus *alice = shard_begin(&shard);
+    shard_must_have(&shard, SHARD_VALUES);
+    must_close(&alice);
 }
 
 /* One standby may go.  Without both nothing is accepted, and nothing is lost. */

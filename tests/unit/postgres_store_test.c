@@ -451,6 +451,22 @@ Test(postgres_store, is_away_while_the_quorum_is_not_in_force)
     expect_away("");
 }
 
+/* Of three servers two are of no use, and the next attempt begins with the one behind them. */
+Test(postgres_store, tries_each_server_of_the_list)
+{
+    store.replicas = 1;
+    script.door.hosts = 3;
+    expect_greeting();
+    expect_greeting();
+    expect_strict_greeting();
+    cr_expect(store_connect(&store));
+    cr_expect_eq(script.door.turn, 2);
+    for (int i = 0; i < 3; i++)
+        expect_greeting();
+    cr_expect_not(store_connect(&store));
+    cr_expect_eq(script.connects, 6);
+}
+
 /* Held by another, in doubt, and free. */
 Test(postgres_store, takes_what_is_free)
 {
