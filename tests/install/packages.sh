@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MPL-2.0
 # usage: packages.sh SOURCE
 # Debian's packages are built from a clean copy; lintian finds nothing; unpacked, they carry a first
-# value and a first failure; a function that is gone fails the build; a purge keeps the journal.
+# value and a first failure, and a page; a function that is gone fails the build; a purge keeps the
+# journal.
 set -eu
 source=$1
 work=$(mktemp -d)
@@ -27,6 +28,10 @@ dpkg-checkbuilddeps 2>"$work/log" || {
     echo "skipped: $(cat "$work/log")"
     exit 77
 }
+# What the page is built with is here.  In a clean chroot there is what debian/control asks for.
+for package in $(sed -n "/^web_packages='/,/^'/{/^[a-z]/{/=/!p}}" quickstart); do
+    grep -qE "^ $package( |,)" debian/control || die "debian/control builds without $package"
+done
 dpkg-buildpackage -b -us -uc >"$work/log" 2>&1 || die "the packages are not built"
 set -- "$work"/*.deb
 for name in libbus0 libbus-dev errbus errbusd errbus-web python3-errbus; do
@@ -51,6 +56,29 @@ export LD_LIBRARY_PATH PYTHONPATH PYTHONDONTWRITEBYTECODE=1 PATH="$work/root/usr
 for test in first-value first-failure python-value; do
     debian/tests/"$test" >"$work/log" 2>&1 || die "debian/tests/$test fails"
 done
+
+# ---- the page -----------------------------------------------------------------------------------
+mkfifo "$work/ready"
+errbus-web --listen 127.0.0.1:0 --server tcp://127.0.0.1:1 >"$work/ready" 2>"$work/log" &
+web=$!
+trap 'kill "$web" 2>/dev/null || true; rm -rf "$work"' EXIT
+read -r line <"$work/ready" || die "errbus-web does not start"
+python3 - "${line##* }" >"$work/log" 2>&1 <<'END' || die "errbus-web has no page"
+import sys
+from urllib.request import urlopen
+for path, kind in (("/", "text/html"), ("/d3.js", "text/javascript"), ("/dagre.js", "text/javascript"),
+                   ("/licences.txt", "text/plain")):
+    with urlopen(sys.argv[1] + path, timeout=60) as answer:
+        told = answer.headers.get_content_type()
+        assert (answer.status, told) == (200, kind), (path, answer.status, told)
+        text = answer.read().decode()
+for name in ("libjs-d3", "node-dagre-layout", "node-graphlibrary", "node-lodash"):
+    assert f"/{name}/copyright" in text, f"/licences.txt lacks {name}"
+END
+kill "$web"
+wait "$web" || true
+dpkg-deb -f "$(ls "$work"/errbus-web_*.deb)" Built-Using >"$work/log"
+grep -q 'd3 (= .*node-lodash (= ' "$work/log" || die "errbus-web does not say what it was built with"
 
 # ---- what fails a build -------------------------------------------------------------------------
 version=$(dpkg-parsechangelog -S Version)
