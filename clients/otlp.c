@@ -72,10 +72,11 @@ static void add_slot(struct cli_json *attributes, const struct bus_error *error)
     add_number(attributes, "errbus.seq", (int64_t)seq);
 }
 
+/* A root that a party claims is not told: who reads records takes attributes for facts. */
 static void add_root(struct cli_json *attributes, const struct bus_error *error)
 {
     const struct bus_error *root = bus_error_root(error);
-    if (root == NULL || root == error) {
+    if (root == NULL || root == error || bus_error_claimed_by(root)[0] != '\0') {
         return;
     }
     add_text(attributes, "errbus.root.id", bus_error_id(root));

@@ -220,14 +220,17 @@ const struct error_identity *error_identity_of(const struct bus_error *error)
     return identity != NULL ? identity : &unknown;
 }
 
-/* Whether a comes before b as the root of what both led to: no victim, then the earlier by the
- * broker's clock (unknown last), then party, then id. */
+/* Whether a comes before b as the root of what both led to: no claim, no victim, then the earlier by
+ * the broker's clock (unknown last), then party, then id.  Who claims may say any time. */
 static bool is_rather_root(const struct bus_error *a, const struct bus_error *b)
 {
-    if (is_victim(a) != is_victim(b))
-        return !is_victim(a);
     const struct error_identity *left = error_identity_of(a);
     const struct error_identity *right = error_identity_of(b);
+    bool is_claim = left->claimed_by[0] != '\0';
+    if (is_claim != (right->claimed_by[0] != '\0'))
+        return !is_claim;
+    if (is_victim(a) != is_victim(b))
+        return !is_victim(a);
     if ((left->occurred_ns > 0) != (right->occurred_ns > 0))
         return left->occurred_ns > 0;
     if (left->occurred_ns != right->occurred_ns)

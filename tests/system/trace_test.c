@@ -262,6 +262,37 @@ Test(trace, is_in_log_records_of_opentelemetry)
     process_fini(&tap);
 }
 
+/* Carol fails because of an error that the broker does not find in her job: a claim. */
+Test(trace, tells_no_claim_as_the_root)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.job = "other";
+    options.party = "alice";
+    options.disclosure = BUS_DISCLOSURE_FULL;
+    struct bus *alice = must_open_with(&options);
+    struct bus_slot *slot = must_reserve(alice, "w");
+    fail_slot(&slot, "app.bad", "why");
+    struct bus_error *cause = expect_await_failed(alice, "alice/w", 0, "application");
+    must_close(&alice);
+    struct bus *carol = must_open_frank("carol");
+    slot = must_reserve(carol, "w");
+    bus_slot_fail(&slot, bus_error_new("app.worse", cause, "it fails, too"));
+    must_flush(carol);
+    must_close(&carol);
+    struct process tap = tap_with("-", NULL, 0);
+    json_error_t wrong;
+    json_t *data = json_loads(process_said(&tap), 0, &wrong);
+    cr_assert_not_null(data, "%s: %s", wrong.text, process_said(&tap));
+    const json_t *record = only(only(only(data, "resourceLogs"), "scopeLogs"), "logRecords");
+    cr_expect_str_eq(attribute(record, "exception.type"), "app.worse");
+    cr_expect_str_eq(attribute(record, "errbus.root.id"), "(none)", "%s", process_said(&tap));
+    cr_expect_str_eq(attribute(record, "errbus.root.party"), "(none)");
+    json_decref(data);
+    process_fini(&tap);
+    bus_error_unref(&cause);
+}
+
 Test(trace, is_in_a_file_beside_the_events)
 {
     struct folder folder;

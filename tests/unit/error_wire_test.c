@@ -239,6 +239,32 @@ Test(error_wire, says_who_claims_what)
     bus_error_unref(&got);
 }
 
+/* Whoever claims may say that it was early, and no victim. */
+Test(error_wire, takes_no_claim_for_the_root_where_there_is_another)
+{
+    static const char *const parties[] = {"bob", "carol", "dave"};
+    for (uint32_t claim = 1; claim <= 2; claim++) {
+        uint8_t bytes[512];
+        size_t count = 0;
+        struct error_record records[3];
+        for (uint32_t i = 0; i < 3; i++) {
+            error_record_init(&records[i]);
+            records[i].id = span_text(parties[i]);
+            records[i].party = span_text(parties[i]);
+            records[i].type = span_text("app.x");
+            records[i].kind = i == claim ? ERROR_APPLICATION : ERROR_TERMINATED;
+            records[i].occurred_ns = i == claim ? 1 : 9;
+        }
+        records[0].causes[records[0].cause_count++] = 1;
+        records[0].causes[records[0].cause_count++] = 2;
+        records[claim].claimed_by = span_text("bob");
+        cr_assert_eq(error_encode(records, 3, bytes, sizeof bytes, &count), WIRE_OK);
+        struct bus_error *got = error_from_wire(span_of(bytes, count));
+        cr_expect_str_eq(bus_error_party(bus_error_root(got)), parties[3 - claim]);
+        bus_error_unref(&got);
+    }
+}
+
 Test(error_wire, passes_on_kinds_that_a_party_may_give)
 {
     static const char *const kinds[][2] = {{"dependency", "dependency"},
