@@ -9,6 +9,7 @@
 #include "broker/io/service_manager.h"
 #include "broker/io/state_folder.h"
 #include "broker/io/tools.h"
+#include "broker/io/web_child.h"
 #include "broker/journal/disk.h"
 #include "broker/journal/journal.h"
 
@@ -195,6 +196,16 @@ static void take_credential(char key[CONFIG_TEXT_BYTES])
     int bytes = snprintf(key, CONFIG_TEXT_BYTES, "%s/broker.key", folder);
     if (bytes >= CONFIG_TEXT_BYTES || access(key, F_OK) != 0)
         key[0] = '\0';
+}
+
+/* false: that was printed. */
+static bool choose_web(const struct config *config)
+{
+    char why[WEB_CHILD_COMPLAINT_BYTES] = "";
+    bool may_listen = web_child_may_listen(config->web, config->web_token, why);
+    if (!may_listen)
+        log_line(LOG_ERROR, "%s", why);
+    return may_listen;
 }
 
 /* A broker that other machines can reach needs --access or --open.  false: that was printed. */
@@ -426,7 +437,7 @@ int main(int argc, char **argv)
     if (backup != NULL)
         return back_up(&config, backup);
     enum durability durability = DURABILITY_MEMORY;
-    if (!choose_durability(&config, &durability) || !choose_access(&config))
+    if (!choose_durability(&config, &durability) || !choose_access(&config) || !choose_web(&config))
         return EXIT_USAGE;
     if (!choose_journal(&config) || !choose_cache(&config))
         return EXIT_OWN_FAILURE;

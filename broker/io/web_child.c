@@ -84,10 +84,23 @@ static bool draw_key(struct web_child *child)
     return is_made;
 }
 
+bool web_child_may_listen(const char *address, const char *token_path,
+                          char complaint[WEB_CHILD_COMPLAINT_BYTES])
+{
+    char endpoint[LIMIT_ENDPOINT_BYTES];
+    snprintf(endpoint, sizeof endpoint, "tcp://%.200s", address);
+    if (*token_path != '\0' || strchr(address, ':') == NULL || endpoint_wish_is_local(endpoint))
+        return true;
+    snprintf(complaint, WEB_CHILD_COMPLAINT_BYTES,
+             "--web %.200s can be reached from other machines: name a file with --web-token "
+             "FILE ('openssl rand -hex 32' makes a token), or listen at 127.0.0.1",
+             address);
+    return false;
+}
+
 bool web_child_open(struct web_child *child, const char *address, const char *token_path,
                     bool has_keys, char complaint[WEB_CHILD_COMPLAINT_BYTES])
 {
-    char endpoint[LIMIT_ENDPOINT_BYTES];
     *child = (struct web_child){.address = address,
                                 .token_path = token_path,
                                 .key_fd = -1,
@@ -97,14 +110,6 @@ bool web_child_open(struct web_child *child, const char *address, const char *to
     child_lines_init(&child->said[1], PROGRAM, LOG_WARNING);
     if (*address == '\0')
         return true;
-    snprintf(endpoint, sizeof endpoint, "tcp://%.200s", address);
-    if (*token_path == '\0' && strchr(address, ':') != NULL && !endpoint_wish_is_local(endpoint)) {
-        snprintf(complaint, WEB_CHILD_COMPLAINT_BYTES,
-                 "--web %.200s can be reached from other machines: name a file with --web-token "
-                 "FILE ('openssl rand -hex 32' makes a token), or listen at 127.0.0.1",
-                 address);
-        return false;
-    }
     if (!find_program(child->program)) {
         snprintf(complaint, WEB_CHILD_COMPLAINT_BYTES,
                  "--web needs the program " PROGRAM ", which is not beside this one: install it "

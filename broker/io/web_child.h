@@ -41,6 +41,9 @@ struct web_child {
     int64_t pause_ns;
 };
 
+/* An address that other machines can reach needs a token.  false: complaint says so. */
+bool web_child_may_listen(const char *address, const char *token_path,
+                          char complaint[WEB_CHILD_COMPLAINT_BYTES]);
 /* Finds the program, and draws a key if the broker asks for keys.  false: complaint says why. */
 bool web_child_open(struct web_child *child, const char *address, const char *token_path,
                     bool has_keys, char complaint[WEB_CHILD_COMPLAINT_BYTES]);
