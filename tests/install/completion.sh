@@ -83,11 +83,21 @@ errbus pub -W 20 -j fl -p alice grads 1 2>>"$work/log" || die "cannot publish"
 errbus pub -W 20 -j fl -p alice 'x;touch evil' 1 2>>"$work/log" || die "cannot publish"
 errbus pub -W 20 -j fl -p 'b$(id)' weights 1 2>>"$work/log" || die "cannot publish"
 errbus pub -W 20 -j other -p bob model 1 2>>"$work/log" || die "cannot publish"
+errbus worker -j fl -p w crew -t alice/tasks -- true 2>>"$work/log" &
+worker=$!
+trap 'kill "$worker" "$broker"; wait "$worker" "$broker" || true; rm -rf "$work"' EXIT
+tries=0
+until errbus status -j fl --json | grep -q '"kind":"group"'; do
+    [ $((tries += 1)) -lt 200 ] || die "the worker makes no group"
+    sleep 0.1
+done
 for shell in bash zsh fish; do
+    expect "$shell" "errbus dead list -j fl -." crew
+    expect "$shell" "errbus worker -j fl -p w c" crew
     expect "$shell" "errbus job show -." fl other
     expect "$shell" "errbus status -j o" other
     expect "$shell" "errbus sub -j fl -." alice/grads
-    expect "$shell" "errbus why --job fl --without -." alice
+    expect "$shell" "errbus why --job fl --without -." alice w
     expect "$shell" "errbus verdict -j fl -p a" alice
 done
 [ ! -e evil ] || fault "a name was run"
