@@ -10,7 +10,7 @@
 
 enum { INSTANCE_DIGITS = 16 };
 
-static const char *kind_text(enum bus_status_kind kind)
+const char *status_json_kind(enum bus_status_kind kind)
 {
     switch (kind) {
     case BUS_STATUS_JOB: return "job";
@@ -25,7 +25,7 @@ static const char *kind_text(enum bus_status_kind kind)
 static void print_row(FILE *out, const struct bus_status_row *row)
 {
     struct cli_json *line = cli_json_new();
-    cli_json_text(line, "kind", kind_text(row->kind));
+    cli_json_text(line, "kind", status_json_kind(row->kind));
     cli_json_text(line, "job", row->job);
     cli_json_text(line, "name", row->name);
     switch (row->kind) {

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* The word for rows of this kind, "job".  Never NULL; static. */
+const char *status_json_kind(enum bus_status_kind kind);
 /* The broker, its journal, then count rows in this order. */
 void status_json_print(FILE *out, const struct bus_status *status,
                        const struct bus_status_row *const *rows, size_t count);
