@@ -43,10 +43,11 @@ char *event_stream_text(const struct history *history, uint64_t *next_id, uint32
     if (out == NULL) {
         return NULL;
     }
-    if (*forgotten != history->forgotten || *next_id > history->next_id) {
+    uint64_t behind = history->next_id > 0 ? history->next_id : 1;
+    if (*forgotten != history->forgotten || *next_id > behind) {
         fputs("event: reset\ndata: {}\n\n", out);
         *forgotten = history->forgotten;
-        *next_id = 0;
+        *next_id = 1; /* all that the broker has now is new to the page */
     }
     write_events(out, history, next_id);
     bool is_whole = fflush(out) == 0 && ferror(out) == 0;

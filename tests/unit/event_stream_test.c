@@ -114,6 +114,18 @@ Test(event_stream, says_that_all_was_forgotten)
     expect("id: 1\ndata: {\"id\":1}\n\n");
 }
 
+/* Nor does the page have the first events of the other broker. */
+Test(event_stream, says_that_events_are_missing_behind_a_reset)
+{
+    add(5);
+    next_id = 6;
+    history_forget(&history);
+    history_skip(&history, 4);
+    expect("event: reset\ndata: {}\n\n"
+           "id: 3\nevent: gap\ndata: {\"first_id\":1,\"last_id\":3}\n\n");
+    expect(NULL);
+}
+
 Test(event_stream, tells_much_in_parts)
 {
     enum { EVENTS = 3000 };
