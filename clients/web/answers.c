@@ -5,8 +5,8 @@
 #include "clients/cli.h"
 #include "clients/error_list.h"
 #include "clients/status_json.h"
-#include "clients/status_text.h"
 #include "clients/verdict_json.h"
+#include "clients/web/attention.h"
 #include "clients/why_text.h"
 
 #include <bus/report.h>
@@ -23,47 +23,17 @@ enum {
              BUS_STATUS_ONLY(BUS_STATUS_SUB) | BUS_STATUS_ONLY(BUS_STATUS_GROUP),
 };
 
-/* What matters comes first: live parties, those who owe longest before all; the slowest readers. */
-static int compare_weights(const void *left, const void *right)
+static void print_left_out(FILE *out, const size_t left_out[ATTENTION_KINDS])
 {
-    const struct bus_status_row *a = *(const struct bus_status_row *const *)left;
-    const struct bus_status_row *b = *(const struct bus_status_row *const *)right;
-    bool is_party = a->kind == BUS_STATUS_PARTY;
-    if (a->kind != b->kind) {
-        return a->kind < b->kind ? -1 : 1;
-    }
-    int order = is_party ? status_has_ended(a) - status_has_ended(b) : 0;
-    uint64_t a_weight = is_party ? a->open_ms : a->pending;
-    uint64_t b_weight = is_party ? b->open_ms : b->pending;
-    if (order == 0) {
-        order = (a_weight < b_weight) - (a_weight > b_weight);
-    }
-    if (order == 0) {
-        order = status_compare_names(a->name, b->name);
-    }
-    return order;
-}
-
-/* Keeps the first ANSWERS_ROWS_MAX rows of each kind; how many are kept. */
-static size_t keep_first(const struct bus_status_row **rows, size_t count)
-{
-    size_t kept = 0;
-    size_t of_kind = 0;
-    for (size_t i = 0; i < count; i++) {
-        of_kind = i > 0 && rows[i]->kind == rows[i - 1]->kind ? of_kind + 1 : 0;
-        if (of_kind < ANSWERS_ROWS_MAX) {
-            rows[kept++] = rows[i];
+    for (int kind = 0; kind < ATTENTION_KINDS; kind++) {
+        if (left_out[kind] > 0) {
+            struct cli_json *line = cli_json_new();
+            cli_json_text(line, "kind", "left_out");
+            cli_json_text(line, "of", status_json_kind((enum bus_status_kind)kind));
+            cli_json_number(line, "rows", (int64_t)left_out[kind]);
+            cli_json_print(&line, out);
         }
     }
-    return kept;
-}
-
-static void print_left_out(FILE *out, size_t count)
-{
-    struct cli_json *line = cli_json_new();
-    cli_json_text(line, "kind", "left_out");
-    cli_json_number(line, "rows", (int64_t)count);
-    cli_json_print(&line, out);
 }
 
 static enum bus_err print_status(FILE *out, const struct bus_status *status,
@@ -78,26 +48,39 @@ static enum bus_err print_status(FILE *out, const struct bus_status *status,
     for (size_t i = 0; i < count; i++) {
         rows[i] = bus_status_at(status, i);
     }
-    if (count > 0) {
-        qsort(rows, count, sizeof *rows, compare_weights);
-    }
-    size_t kept = keep_first(rows, count);
+    size_t left_out[ATTENTION_KINDS];
+    size_t kept = attention_choose(rows, count, left_out);
     status_json_print(out, status, rows, kept);
-    if (kept < count) {
-        print_left_out(out, count - kept);
-    }
+    print_left_out(out, left_out);
     free(rows);
     return BUS_OK;
 }
 
+/* Which shard answers, and which others there are; nothing where there is one broker. */
+static void print_shards(FILE *out, const struct bus_shards *shards)
+{
+    for (size_t i = 0; bus_shards_count(shards) > 1 && i < bus_shards_count(shards); i++) {
+        const struct bus_shard *shard = bus_shards_at(shards, i);
+        struct cli_json *line = cli_json_new();
+        cli_json_text(line, "kind", "shard");
+        cli_json_number(line, "shard", shard->number);
+        cli_json_text(line, "endpoint", shard->endpoint);
+        cli_json_bool(line, "here", shard->is_here != 0);
+        cli_json_print(&line, out);
+    }
+}
+
 static enum bus_err ask_status(FILE *out, struct bus_admin *admin, const char *job,
-                               int64_t timeout_ms, struct bus_error **reterr)
+                               const struct bus_shards *shards, int64_t timeout_ms,
+                               struct bus_error **reterr)
 {
     struct bus_status *status = NULL;
-    unsigned kinds = job[0] != '\0' ? (unsigned)OF_JOB : (unsigned)OF_BROKER;
-    enum bus_err err = bus_admin_status_get_some(admin, job[0] != '\0' ? job : BUS_JOB_ALL, kinds,
+    bool is_of_job = job[0] != '\0';
+    unsigned kinds = is_of_job ? (unsigned)OF_JOB : (unsigned)OF_BROKER;
+    enum bus_err err = bus_admin_status_get_some(admin, is_of_job ? job : BUS_JOB_ALL, kinds,
                                                  timeout_ms, &status, reterr);
     if (err == BUS_OK) {
+        print_shards(out, is_of_job ? NULL : shards);
         err = print_status(out, status, reterr);
     }
     bus_status_free(&status);
@@ -134,10 +117,11 @@ static enum bus_err ask_verdict(FILE *out, struct bus_admin *admin, const char *
 }
 
 enum bus_err answers_ask(FILE *out, struct bus_admin *admin, const struct question *question,
-                         int64_t timeout_ms, struct bus_error **reterr)
+                         const struct bus_shards *shards, int64_t timeout_ms,
+                         struct bus_error **reterr)
 {
     switch (question->kind) {
-    case QUESTION_STATUS: return ask_status(out, admin, question->job, timeout_ms, reterr);
+    case QUESTION_STATUS: return ask_status(out, admin, question->job, shards, timeout_ms, reterr);
     case QUESTION_WHY: return ask_why(out, admin, question->job, timeout_ms, reterr);
     case QUESTION_VERDICT: return ask_verdict(out, admin, question->job, timeout_ms, reterr);
     case QUESTION_EVENTS:
@@ -153,8 +137,8 @@ enum bus_err answers_ask(FILE *out, struct bus_admin *admin, const struct questi
 
 void answers_events(FILE *out, const struct history *history, uint64_t from)
 {
-    uint64_t at = from > 0 ? from : history_newest(history, ANSWERS_ROWS_MAX);
-    for (int i = 0; i < ANSWERS_ROWS_MAX; i++) {
+    uint64_t at = from > 0 ? from : history_newest(history, ANSWERS_EVENTS_MAX);
+    for (int i = 0; i < ANSWERS_EVENTS_MAX; i++) {
         const struct history_event *event = history_find(history, at);
         if (event == NULL) {
             return;
@@ -181,6 +165,14 @@ static void add_begin(struct cli_json *object, const char *key, const char *text
     cli_json_text(object, key, text);
 }
 
+/* The broker could not check that the error is what it says. */
+static void add_claim(struct cli_json *object, const char *key, const struct bus_error *error)
+{
+    if (bus_error_claimed_by(error)[0] != '\0') {
+        cli_json_text(object, key, bus_error_claimed_by(error));
+    }
+}
+
 static void add_brief_error(struct cli_json *line, const struct bus_error *error)
 {
     const struct bus_error *root = bus_error_root(error);
@@ -189,10 +181,12 @@ static void add_brief_error(struct cli_json *line, const struct bus_error *error
     cli_json_text(object, "kind", bus_error_kind(error));
     cli_json_text(object, "type", bus_error_type(error));
     cli_json_text(object, "party", bus_error_party(error));
+    add_claim(object, "claimed_by", error);
     add_begin(object, "message", bus_error_message(error));
     if (root != error) {
         cli_json_text(object, "root", bus_error_id(root));
         cli_json_text(object, "root_party", bus_error_party(root));
+        add_claim(object, "root_claimed_by", root);
     }
 }
 

@@ -11,15 +11,17 @@
 #include <stdio.h>
 
 enum {
-    ANSWERS_ROWS_MAX = 1000,      /* of one kind; a last line says how many were left out */
+    ANSWERS_EVENTS_MAX = 1000,
     ANSWERS_TEXT_BYTES_MAX = 400, /* of a text in a brief line */
 };
 
-/* STATUS, WHY and VERDICT.  Where it fails, out has a line for people, or *reterr says why. */
+/* STATUS, WHY and VERDICT.  shards: those of the bus, for STATUS; NULL: not known.  Where it fails,
+ * out has a line for people, or *reterr says why. */
 enum bus_err answers_ask(FILE *out, struct bus_admin *admin, const struct question *question,
-                         int64_t timeout_ms, struct bus_error **reterr);
+                         const struct bus_shards *shards, int64_t timeout_ms,
+                         struct bus_error **reterr);
 
-/* At most ANSWERS_ROWS_MAX events from this id on; 0: the newest ones. */
+/* At most ANSWERS_EVENTS_MAX events from this id on; 0: the newest ones. */
 void answers_events(FILE *out, const struct history *history, uint64_t from);
 
 /* One error of the history, whole, with what the broker has of its attachments: as

@@ -24,6 +24,7 @@ struct web {
     struct web_flags flags;
     char token[TOKEN_BYTES_MAX + 2];
     struct bus_admin *admin; /* NULL: the broker was not reached last time */
+    struct bus_admin *scout; /* asks what may have to wait, and so holds up nothing else */
     struct http *http;
     struct site *site;
 };
@@ -80,25 +81,47 @@ static char *write_all(enum exposition format, const struct bus_metrics *metrics
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+static int64_t left_until(int64_t until_ms)
+{
+    int64_t left_ms = until_ms - cli_now_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
 /* A handle goes on over restarts of the broker.  It is made anew only where none could be made. */
-static struct bus_metrics *ask(struct web *web, struct bus_error **reterr)
+static struct bus_metrics *ask(struct web *web, int64_t until_ms, struct bus_error **reterr)
 {
     struct bus_admin_options options;
     struct bus_metrics *metrics = NULL;
     enum bus_err err = BUS_OK;
-    int64_t until_ms = cli_now_ms() + ANSWER_MS;
     bus_admin_options_init(&options);
     if (web->admin == NULL) {
         err = bus_admin_open(web->cli.server, &options, ANSWER_MS, &web->admin, reterr);
     }
-    int64_t left_ms = until_ms - cli_now_ms();
     if (err == BUS_OK) {
-        err = bus_admin_metrics_get(web->admin, left_ms > 0 ? left_ms : 0, &metrics, reterr);
+        err = bus_admin_metrics_get(web->admin, left_until(until_ms), &metrics, reterr);
     }
     if (err != BUS_OK && err != BUS_ETIMEDOUT) {
         bus_admin_close(&web->admin);
     }
     return metrics;
+}
+
+/* A shard asks the directory where a job is before it lets a party in, and so it does for this
+ * question.  *reterr: it gets no answer. */
+static void ask_directory(struct web *web, int64_t until_ms, struct bus_error **reterr)
+{
+    struct bus_shards *shards = NULL;
+    enum bus_err err = BUS_OK;
+    if (web->scout == NULL) {
+        err = bus_admin_open(web->cli.server, NULL, left_until(until_ms), &web->scout, reterr);
+    }
+    if (err == BUS_OK) {
+        err = bus_shards_get(web->scout, left_until(until_ms), &shards, reterr);
+    }
+    if (err != BUS_OK) {
+        bus_admin_close(&web->scout);
+    }
+    bus_shards_free(&shards);
 }
 
 /* false: no memory. */
@@ -108,19 +131,22 @@ static bool refresh(struct web *web)
     struct http_answer answer = {0};
     char ready[READY_BYTES];
     int64_t began_ms = cli_now_ms();
-    struct bus_metrics *metrics = ask(web, &error);
-    int64_t now_ms = cli_now_ms();
+    struct bus_metrics *metrics = ask(web, began_ms + ANSWER_MS, &error);
+    int64_t took_ms = cli_now_ms() - began_ms;
+    if (metrics != NULL) {
+        ask_directory(web, began_ms + ANSWER_MS, &error);
+    }
     bool is_made = true;
     for (int i = 0; i < EXPOSITION_COUNT; i++) {
         answer.metrics[i] =
-            write_all((enum exposition)i, metrics, now_ms - began_ms, &answer.metrics_bytes[i]);
+            write_all((enum exposition)i, metrics, took_ms, &answer.metrics_bytes[i]);
         is_made &= answer.metrics[i] != NULL;
     }
     answer.is_ready = ready_say(metrics, error, ready);
     answer.ready = strdup(ready);
     is_made &= answer.ready != NULL;
     if (is_made) {
-        http_publish(web->http, &answer, now_ms);
+        http_publish(web->http, &answer, cli_now_ms());
     }
     bus_metrics_free(&metrics);
     bus_error_unref(&error);
@@ -266,5 +292,6 @@ int main(int argc, char **argv)
     http_close(&web.http);
     site_close(&web.site);
     bus_admin_close(&web.admin);
+    bus_admin_close(&web.scout);
     return cli_end(result);
 }

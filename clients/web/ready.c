@@ -55,7 +55,15 @@ bool ready_say(const struct bus_metrics *metrics, const struct bus_error *error,
                char text[READY_BYTES])
 {
     if (metrics != NULL) {
-        return ready_say_journal(journal_state(metrics), text);
+        bool is_ready = ready_say_journal(journal_state(metrics), text);
+        if (is_ready && error != NULL) {
+            is_ready = false;
+            snprintf(text, READY_BYTES,
+                     "not ready: parties of new jobs wait, for the directory of shards does not "
+                     "answer: %.*s\n",
+                     READY_BYTES / 2, bus_error_message(error));
+        }
+        return is_ready;
     }
     snprintf(text, READY_BYTES, "not ready: the broker does not answer: %.*s\n", READY_BYTES / 2,
              error != NULL ? bus_error_message(error) : "out of memory");

@@ -8,7 +8,8 @@
 
 enum { READY_BYTES = 1024 };
 
-/* metrics NULL: the broker did not answer, and error says why (NULL: no memory).  true: it takes
+/* metrics NULL: the broker did not answer, and error says why (NULL: no memory).  Otherwise error
+ * says why parties of new jobs must wait (NULL: they need not).  true: it takes parties and
  * values. */
 bool ready_say(const struct bus_metrics *metrics, const struct bus_error *error,
                char text[READY_BYTES]);

@@ -23,6 +23,8 @@
 
 #define LINES_TYPE "application/x-ndjson; charset=utf-8"
 #define TEXT_TYPE "text/plain; charset=utf-8"
+/* Until the access file says otherwise: the broker is asked again and again. */
+#define NO_TAP "this program may not see the events of the job: the access file must allow it tap\n"
 
 struct visit {
     struct site *site;
@@ -51,12 +53,19 @@ struct looked_at {
     int64_t used_ms;
     bool is_used;
     bool is_caught_up;
+    bool is_refused; /* this program may not see its events */
 };
 
 struct site {
     const char *endpoint;
     struct downloads *downloads;
-    struct bus_admin *admin; /* of the site's thread; NULL: the broker was not reached last time */
+    /* Of the site's thread; NULL: the broker was not reached last time.  A question that names a job
+     * leads its handle to the shard that has the job, for good.  So /api/status has another one. */
+    struct bus_admin *admin;
+    struct bus_admin *guide;
+    struct bus_admin *scout;   /* asks for the shards, which may have to wait for their directory */
+    struct bus_shards *shards; /* as they were told last */
+    int64_t shards_due_ms;
     pthread_t thread;
     int wake_fd;
     pthread_mutex_t lock; /* of all below */
@@ -262,12 +271,19 @@ static enum MHD_Result answer_stream(struct site *site, struct visit *visit, int
         return reply_line(visit->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                           "too many streams of events are open\n");
     }
-    if ((job == NULL || !job->is_caught_up) && !visit->has_waited && !site->is_closing) {
+    bool is_known = job != NULL && (job->is_caught_up || job->is_refused);
+    if (!is_known && !visit->has_waited && !site->is_closing) {
         return wait_for_answer(site, visit, now);
+    }
+    if (job != NULL && job->is_refused) {
+        return reply_line(visit->connection, MHD_HTTP_FORBIDDEN, NO_TAP);
     }
     if (job == NULL || site->is_closing) {
         return reply_line(visit->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                           "too many jobs are looked at, or this program stops\n");
+    }
+    if (from == 0 && job->is_caught_up && job->history.next_id == 0) {
+        from = 1; /* there was no event yet: the page misses none that comes */
     }
     return stream_begin(&site->streams, &job->history, from, visit->connection);
 }
@@ -353,36 +369,78 @@ void site_leave(struct visit **visit)
 
 /* ---- asking: the site's thread --------------------------------------------------------------- */
 
-/* A handle goes on over restarts of the broker. */
-static enum bus_err open_admin(struct site *site, struct bus_error **reterr)
+static int64_t left_until(int64_t until_ms)
 {
-    return site->admin != NULL
-               ? BUS_OK
-               : bus_admin_open(site->endpoint, NULL, SITE_ANSWER_MS, &site->admin, reterr);
+    int64_t left_ms = until_ms - now_ms();
+    return left_ms > 0 ? left_ms : 0;
 }
 
-static enum bus_err ask_broker(struct site *site, FILE *out, const struct question *question,
+/* A handle goes on over restarts of the broker. */
+static enum bus_err open_admin(const struct site *site, struct bus_admin **admin, int64_t until_ms,
                                struct bus_error **reterr)
 {
-    int64_t until_ms = now_ms() + SITE_ANSWER_MS;
-    enum bus_err err = open_admin(site, reterr);
-    int64_t left_ms = until_ms - now_ms();
-    if (err == BUS_OK) {
-        err = answers_ask(out, site->admin, question, left_ms > 0 ? left_ms : 0, reterr);
+    return *admin != NULL
+               ? BUS_OK
+               : bus_admin_open(site->endpoint, NULL, left_until(until_ms), admin, reterr);
+}
+
+/* Which shards there are, from time to time. */
+static void look_at_shards(struct site *site, int64_t until_ms)
+{
+    struct bus_shards *shards = NULL;
+    int64_t now = now_ms();
+    if (now < site->shards_due_ms) {
+        return;
     }
-    if (err == BUS_ELOST) {
-        bus_admin_close(&site->admin);
+    if (until_ms > now + SITE_SHARDS_MS) {
+        until_ms = now + SITE_SHARDS_MS;
+    }
+    site->shards_due_ms = now + SITE_SHARDS_EVERY_MS;
+    if (open_admin(site, &site->scout, until_ms, NULL) == BUS_OK &&
+        bus_shards_get(site->scout, left_until(until_ms), &shards, NULL) == BUS_OK) {
+        bus_shards_free(&site->shards);
+        site->shards = shards;
+    } else {
+        bus_admin_close(&site->scout);
+    }
+}
+
+/* A question that waited behind others until it was too late is not asked. */
+static enum bus_err ask_broker(struct site *site, FILE *out, const struct question *question,
+                               int64_t until_ms, struct bus_error **reterr)
+{
+    struct bus_admin **admin = question->job[0] != '\0' ? &site->guide : &site->admin;
+    if (left_until(until_ms) == 0) {
+        fputs("the broker does not answer in time\n", out);
+        return BUS_ETIMEDOUT;
+    }
+    enum bus_err err = open_admin(site, admin, until_ms, reterr);
+    if (err == BUS_OK && admin == &site->admin) {
+        look_at_shards(site, until_ms);
+    }
+    if (err == BUS_OK) {
+        err = answers_ask(out, *admin, question, site->shards, left_until(until_ms), reterr);
+    }
+    /* A question of a job may wait for the directory of shards: the next one shall not wait behind
+     * it. */
+    if (err == BUS_ELOST || (err == BUS_ETIMEDOUT && admin == &site->guide)) {
+        bus_admin_close(admin);
     }
     return err;
 }
 
 /* The history is this thread's to change, so it reads it without the lock. */
-static enum bus_err ask_history(struct site *site, FILE *out, const struct question *question)
+static enum bus_err ask_history(struct site *site, FILE *out, const struct question *question,
+                                int64_t until_ms)
 {
     const struct looked_at *job = find_job(site, question->job);
     if (job == NULL) {
         fputs("too many jobs are looked at\n", out);
         return BUS_ETIMEDOUT;
+    }
+    if (job->is_refused) {
+        fputs(NO_TAP, out);
+        return BUS_EDENIED;
     }
     if (!job->is_caught_up) {
         fputs("the broker did not tell the history in time\n", out);
@@ -392,8 +450,10 @@ static enum bus_err ask_history(struct site *site, FILE *out, const struct quest
         answers_events(out, &job->history, question->from);
         return BUS_OK;
     }
-    (void)open_admin(site, NULL); /* or the attachments are those that the error lists */
-    if (answers_error(out, site->admin, &job->history, question, SITE_ANSWER_MS)) {
+    if (left_until(until_ms) > 0) { /* or the attachments are those that the error lists */
+        (void)open_admin(site, &site->guide, until_ms, NULL);
+    }
+    if (answers_error(out, site->guide, &job->history, question, left_until(until_ms))) {
         return BUS_OK;
     }
     fputs("no event that is still kept tells of this error\n", out);
@@ -401,7 +461,8 @@ static enum bus_err ask_history(struct site *site, FILE *out, const struct quest
 }
 
 /* status is 0 where memory is short. */
-static struct answer make_answer(struct site *site, const struct question *question)
+static struct answer make_answer(struct site *site, const struct question *question,
+                                 int64_t until_ms)
 {
     struct answer answer = {.question = *question};
     struct bus_error *error = NULL;
@@ -409,8 +470,9 @@ static struct answer make_answer(struct site *site, const struct question *quest
     if (out == NULL) {
         return answer;
     }
-    enum bus_err err = needs_history(question->kind) ? ask_history(site, out, question)
-                                                     : ask_broker(site, out, question, &error);
+    enum bus_err err = needs_history(question->kind)
+                           ? ask_history(site, out, question, until_ms)
+                           : ask_broker(site, out, question, until_ms, &error);
     if (error != NULL) {
         fprintf(out, "%s\n", bus_error_message(error));
     } else if (err != BUS_OK && ftell(out) == 0) {
@@ -426,15 +488,17 @@ static struct answer make_answer(struct site *site, const struct question *quest
     return answer;
 }
 
-/* The question that waits longest; one for a history waits until that was read, or so long.
- * Lock held. */
-static bool next_question(struct site *site, int64_t now, struct question *out)
+/* The question that waits longest, and until when; one for a history waits until that was read, or
+ * so long.  Lock held. */
+static bool next_question(struct site *site, int64_t now, struct question *out,
+                          int64_t *out_until_ms)
 {
     const struct visit *oldest = NULL;
     for (const struct visit *visit = site->waiting; visit != NULL; visit = visit->next) {
         if (needs_history(visit->question.kind)) {
             const struct looked_at *job = look_at_job(site, visit->question.job, now);
-            if (job != NULL && !job->is_caught_up && now - visit->since_ms < SITE_ANSWER_MS) {
+            bool is_known = job == NULL || job->is_caught_up || job->is_refused;
+            if (!is_known && now - visit->since_ms < SITE_ANSWER_MS) {
                 continue;
             }
         }
@@ -444,6 +508,7 @@ static bool next_question(struct site *site, int64_t now, struct question *out)
     }
     if (oldest != NULL) {
         *out = oldest->question;
+        *out_until_ms = oldest->since_ms + SITE_ANSWER_MS;
     }
     return oldest != NULL;
 }
@@ -451,12 +516,13 @@ static bool next_question(struct site *site, int64_t now, struct question *out)
 static void answer_questions(struct site *site)
 {
     struct question question;
+    int64_t until_ms = 0;
     pthread_mutex_lock(&site->lock);
-    while (!site->is_closing && next_question(site, now_ms(), &question)) {
+    while (!site->is_closing && next_question(site, now_ms(), &question, &until_ms)) {
         struct answer answer = {.status = 0};
         pthread_mutex_unlock(&site->lock);
         if (question.kind != QUESTION_STREAM) {
-            answer = make_answer(site, &question);
+            answer = make_answer(site, &question, until_ms);
         }
         pthread_mutex_lock(&site->lock);
         if (answer.status != 0) {
@@ -499,7 +565,11 @@ static bool read_events(struct site *site, struct looked_at *job)
         (void)history_add(&job->history, events[i].id, events[i].brief, events[i].whole,
                           events[i].error);
     }
-    job->is_caught_up |= is_caught_up;
+    job->is_caught_up = (job->is_caught_up || is_caught_up) && !job->watch.is_refused;
+    if (job->watch.is_refused && !job->is_refused) {
+        streams_end(&site->streams, &job->history);
+    }
+    job->is_refused = job->watch.is_refused;
     is_gap = job->watch.next_id > job->history.next_id;
     history_skip(&job->history, job->watch.next_id);
     if (count > 0 || is_anew || is_gap) {
@@ -509,26 +579,43 @@ static bool read_events(struct site *site, struct looked_at *job)
     return count == WATCH_EVENTS_MAX || is_anew;
 }
 
-/* true: some job has more to read at once. */
+/* Leaves the job if nobody has looked at it for long.  false: it is not looked at. */
+static bool is_looked_at(struct site *site, struct looked_at *job, int64_t now)
+{
+    pthread_mutex_lock(&site->lock);
+    bool is_used = job->is_used;
+    if (is_used && streams_has(&site->streams, &job->history)) {
+        job->used_ms = now;
+    }
+    bool is_idle = is_used && now - job->used_ms > SITE_WATCH_IDLE_MS;
+    struct bus_tap *tap = is_idle ? leave_job(job) : NULL;
+    pthread_mutex_unlock(&site->lock);
+    bus_tap_close(&tap);
+    return is_used && !is_idle;
+}
+
+/* One tap at a time is opened, the one that waits longest for it: a broker that does not answer
+ * holds up no question for longer.  true: some job has more to read at once. */
 static bool look_at_jobs(struct site *site)
 {
+    struct looked_at *due = NULL;
     bool has_more = false;
+    int64_t now = now_ms();
     for (int i = 0; i < SITE_WATCHES_MAX; i++) {
         struct looked_at *job = &site->jobs[i];
-        int64_t now = now_ms();
-        pthread_mutex_lock(&site->lock);
-        bool is_used = job->is_used;
-        if (is_used && streams_has(&site->streams, &job->history)) {
-            job->used_ms = now;
+        if (!is_looked_at(site, job, now)) {
+            continue;
         }
-        bool is_idle = is_used && now - job->used_ms > SITE_WATCH_IDLE_MS;
-        struct bus_tap *tap = is_idle ? leave_job(job) : NULL;
-        pthread_mutex_unlock(&site->lock);
-        bus_tap_close(&tap);
-        if (is_used && !is_idle) {
-            watch_open(&job->watch, site->endpoint, now, SITE_ANSWER_MS / 2);
-            has_more |= read_events(site, job);
+        has_more |= read_events(site, job);
+        if (watch_is_due(&job->watch, now) &&
+            (due == NULL || job->watch.retry_ms < due->watch.retry_ms)) {
+            has_more |= due != NULL;
+            due = job;
         }
+    }
+    if (due != NULL) {
+        watch_open(&due->watch, site->endpoint, now, SITE_TAP_MS);
+        has_more |= read_events(site, due);
     }
     return has_more;
 }
@@ -620,6 +707,9 @@ void site_close(struct site **site)
     }
     downloads_free(&old->downloads);
     bus_admin_close(&old->admin);
+    bus_admin_close(&old->guide);
+    bus_admin_close(&old->scout);
+    bus_shards_free(&old->shards);
     close(old->wake_fd);
     pthread_mutex_destroy(&old->lock);
     free(old);

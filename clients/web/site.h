@@ -13,6 +13,9 @@
 enum {
     SITE_CACHE_MS = 1000,
     SITE_ANSWER_MS = 2000,         /* a broker that takes longer counts as down */
+    SITE_TAP_MS = 1000,            /* so long a tap may take to open, while questions wait */
+    SITE_SHARDS_MS = 500,          /* so long the question for the shards may take, and ... */
+    SITE_SHARDS_EVERY_MS = 5000,   /* ... so often it is asked */
     SITE_QUESTIONS_PER_S_MAX = 32, /* that the broker gets at most */
     SITE_ANSWERS_MAX = 64,         /* kept */
     SITE_WATCHES_MAX = 8,          /* jobs that are looked at, at a time */

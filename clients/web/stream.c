@@ -22,6 +22,7 @@ struct stream {
     size_t bytes, sent;
     bool is_suspended;
     bool is_new;
+    bool is_over;
     bool wants_comment;
 };
 
@@ -57,7 +58,7 @@ static ssize_t read_text(void *arg, uint64_t position, char *out, size_t room)
     pthread_mutex_lock(stream->all->lock);
     fill(stream);
     size_t count = stream->bytes - stream->sent;
-    if (stream->all->is_stopped) {
+    if (stream->all->is_stopped || stream->is_over) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
     } else if (count > 0) {
         count = count < room ? count : room;
@@ -154,6 +155,14 @@ void streams_tick(struct streams *streams, int64_t now_ms)
         stream->wants_comment = true;
         resume(stream);
     }
+}
+
+void streams_end(struct streams *streams, const struct history *history)
+{
+    for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
+        stream->is_over |= stream->history == history;
+    }
+    streams_wake(streams, history);
 }
 
 void streams_stop(struct streams *streams)

@@ -29,6 +29,8 @@ bool streams_has(const struct streams *streams, const struct history *history);
 void streams_wake(struct streams *streams, const struct history *history);
 /* Has each quiet stream say a comment from time to time, so that a dead connection is noticed. */
 void streams_tick(struct streams *streams, int64_t now_ms);
+/* Ends those of the history: who reads them asks again, and is told why not. */
+void streams_end(struct streams *streams, const struct history *history);
 /* Ends all of them. */
 void streams_stop(struct streams *streams);
 

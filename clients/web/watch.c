@@ -8,10 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+bool watch_is_due(const struct watch *watch, int64_t now_ms)
+{
+    return watch->tap == NULL && now_ms >= watch->retry_ms;
+}
+
 void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64_t timeout_ms)
 {
     struct bus_tap_options options;
-    if (watch->tap != NULL || now_ms < watch->retry_ms) {
+    if (!watch_is_due(watch, now_ms)) {
         return;
     }
     bus_tap_options_init(&options);
@@ -21,9 +26,9 @@ void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64
         options.broker_lost_ms = watch->lost_ms;
     }
     watch->retry_ms = now_ms + timeout_ms + WATCH_RETRY_MS;
-    /* A broker that is away is tried again. */
+    /* A broker that is away is tried again; one that refuses, too: its access file may change. */
     enum bus_err err = bus_tap_open(endpoint, &options, timeout_ms, &watch->tap, NULL);
-    (void)err;
+    watch->is_refused = err == BUS_EDENIED;
 }
 
 bool watch_begin_anew(struct watch *watch, int64_t now_ms)

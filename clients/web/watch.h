@@ -23,6 +23,7 @@ struct watch {
     int64_t retry_ms;    /* when to open one */
     int64_t lost_ms;     /* without a broker for so long a tap is lost; 0: as taps usually are */
     uint64_t next_id;    /* behind the last event, or behind the last gap; 0: none so far */
+    bool is_refused;     /* the broker said the last time that this program may not have it */
     uint64_t instance;   /* of the broker whose events they are; 0: none so far */
 };
 
@@ -34,7 +35,9 @@ struct watch_event {
     struct bus_error *error; /* or NULL */
 };
 
-/* Opens a tap where there is none and it is time for a try; then waits timeout_ms at most. */
+/* Whether there is no tap, and it is time to try to open one. */
+bool watch_is_due(const struct watch *watch, int64_t now_ms);
+/* Opens a tap if that is due; then waits timeout_ms at most. */
 void watch_open(struct watch *watch, const char *endpoint, int64_t now_ms, int64_t timeout_ms);
 /* Whether the tap has come to another broker instance.  Then it is closed, and the next one begins
  * with the oldest event. */

@@ -59,9 +59,11 @@ void *crowd_dial(void *context, const char *endpoint, const struct crowd_keys *k
     if (socket == NULL)
         return NULL;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->broker, CROWD_KEY_BYTES);
-    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->own, CROWD_KEY_BYTES);
-    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own_secret, CROWD_KEY_BYTES);
+    if (keys != NULL) {
+        zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, keys->broker, CROWD_KEY_BYTES);
+        zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, keys->own, CROWD_KEY_BYTES);
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, keys->own_secret, CROWD_KEY_BYTES);
+    }
     (void)zmq_connect(socket, endpoint); /* or nothing is sent */
     return socket;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* crowd.h -- many parties with one key, each a raw socket of ZeroMQ on the control channel: a
- * thousand parties of the library would be thousands of threads. */
+/* crowd.h -- many parties with one key or none, each a raw socket of ZeroMQ on the control channel:
+ * a thousand parties of the library would be thousands of threads. */
 #ifndef TESTS_LIB_CROWD_H
 #define TESTS_LIB_CROWD_H
 
@@ -28,7 +28,8 @@ struct crowd_pair {
 
 /* A new key, in a file of this name in the folder; fails the test if there is none. */
 void crowd_make_key(const struct folder *folder, const char *name, struct crowd_pair *out_pair);
-/* A socket that connects; NULL: there is none.  It asserts nothing, so threads may call it. */
+/* A socket that connects; NULL: there is none.  keys NULL: to a broker that asks for none.  It
+ * asserts nothing, so threads may call it. */
 void *crowd_dial(void *context, const char *endpoint, const struct crowd_keys *keys);
 /* Greets as this party of the job `default`; whether it could be said. */
 bool crowd_greet(void *socket, const char *party, uint32_t heartbeat_ms);
