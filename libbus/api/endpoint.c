@@ -247,11 +247,13 @@ bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
     endpoints->has_key[to] = has_key;
     endpoints->data[to][0] = '\0';
     endpoints->notes[to] = ENDPOINT_UNTRIED;
-    endpoints->told[to] = ENDPOINT_UNTRIED;
+    endpoints->told[to] = 0;
     endpoints->is_known[to] = false;
     endpoints->failures[to] = 0;
-    if (endpoints->data_at == to)
+    if (endpoints->data_at == to) {
         endpoints->data_note = ENDPOINT_UNTRIED;
+        endpoints->data_told = 0;
+    }
     endpoints->count = endpoints->listed + 1;
     return true;
 }
@@ -297,6 +299,7 @@ static enum endpoint_note note_of(enum link_fault fault)
         [LINK_FAULT_KEY_OTHER] = ENDPOINT_KEY_OTHER,
         [LINK_FAULT_HUNG_UP] = ENDPOINT_HUNG_UP,
         [LINK_FAULT_NO_ZEROMQ] = ENDPOINT_NO_ZEROMQ,
+        [LINK_FAULT_OTHER_MECHANISM] = ENDPOINT_OTHER_MECHANISM,
     };
     return notes[fault];
 }
@@ -324,8 +327,11 @@ bool endpoints_data(struct endpoints *endpoints, const char *announced,
     if (!link_endpoint_resolve(endpoints->text[endpoints->at], *given != '\0' ? given : announced,
                                out, LIMIT_ENDPOINT_BYTES + 1))
         return false;
+    bool is_other = strcmp(endpoints->data_tried, out) != 0;
+    if (is_other)
+        endpoints->data_told = 0;
     memcpy(endpoints->data_tried, out, strlen(out) + 1);
-    if (endpoints->data_failures == 0)
+    if (endpoints->data_failures == 0 && (is_other || endpoints->data_note != ENDPOINT_MUTE))
         endpoints->data_note = ENDPOINT_SILENT;
     endpoints->data_at = endpoints->at;
     return true;
@@ -358,6 +364,13 @@ void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault)
     endpoints->data_failures += 1;
 }
 
+bool endpoints_data_mute(struct endpoints *endpoints)
+{
+    bool is_news = endpoints->data_note != ENDPOINT_MUTE;
+    endpoints->data_note = ENDPOINT_MUTE;
+    return is_news;
+}
+
 bool endpoints_lack_data(const struct endpoints *endpoints)
 {
     return endpoints->data_failures >= DATA_FAILURES_ENOUGH * endpoints->count;
@@ -379,13 +392,32 @@ bool endpoints_are_silent(const struct endpoints *endpoints)
     return true;
 }
 
+/* Whether it is in vain to try again, once it has happened often enough. */
+static bool is_of_denied(enum endpoint_note note)
+{
+    return note >= ENDPOINT_KEY_UNKNOWN;
+}
+
 /* A handshake that failed once may have met the end of a broker.  That a key is not known, the
  * broker has said itself; and what speaks another protocol has said so. */
+static unsigned failures_to_deny(enum endpoint_note note)
+{
+    bool is_sure = note == ENDPOINT_KEY_UNKNOWN || note == ENDPOINT_NO_ZEROMQ ||
+                   note == ENDPOINT_OTHER_MECHANISM;
+    return is_sure ? 1 : FAILURES_ENOUGH;
+}
+
 static bool is_denied(const struct endpoints *endpoints, unsigned at)
 {
     enum endpoint_note note = endpoints->notes[at];
-    bool is_sure = note == ENDPOINT_KEY_UNKNOWN || note == ENDPOINT_NO_ZEROMQ;
-    return note >= ENDPOINT_KEY_UNKNOWN && (is_sure || endpoints->failures[at] >= FAILURES_ENOUGH);
+    return is_of_denied(note) && endpoints->failures[at] >= failures_to_deny(note);
+}
+
+bool endpoints_data_is_denied(const struct endpoints *endpoints)
+{
+    enum endpoint_note note = endpoints->data_note;
+    return is_of_denied(note) &&
+           endpoints->data_failures >= failures_to_deny(note) * endpoints->count;
 }
 
 bool endpoints_are_denied(const struct endpoints *endpoints)
@@ -398,6 +430,8 @@ bool endpoints_are_denied(const struct endpoints *endpoints)
 
 bool endpoints_have_broker(const struct endpoints *endpoints)
 {
+    if (endpoints_data_is_denied(endpoints))
+        return endpoints->data_note < ENDPOINT_HUNG_UP;
     for (unsigned i = 0; i < endpoints->count; i++)
         if (endpoints->notes[i] < ENDPOINT_HUNG_UP)
             return true;
@@ -450,6 +484,12 @@ static void describe_denied(const struct endpoints *endpoints, unsigned at, char
                        "whether the port is that of errbusd, or of another service",
                        endpoint);
         break;
+    case ENDPOINT_OTHER_MECHANISM:
+        (void)snprintf(text, room,
+                       "%s: what listens there speaks ZeroMQ, but asks for a password or for "
+                       "Kerberos, which no errbusd does: see which program has this port",
+                       endpoint);
+        break;
     case ENDPOINT_UNTRIED:
     case ENDPOINT_SILENT:
     case ENDPOINT_MUTE:
@@ -462,28 +502,43 @@ static void describe_denied(const struct endpoints *endpoints, unsigned at, char
     }
 }
 
+static const char *words_of(enum endpoint_note note)
+{
+    switch (note) {
+    case ENDPOINT_UNTRIED: return "not tried yet";
+    case ENDPOINT_SILENT: return "no answer";
+    case ENDPOINT_MUTE:
+        return "what listens there accepts connections and says nothing: it is a broker that is "
+               "stopped or overloaded, or no broker; see which program has this port";
+    case ENDPOINT_CLOSED: return "the connection was closed before an answer came";
+    case ENDPOINT_REFUSED: return "nothing listens there, or it is out of reach";
+    case ENDPOINT_UNRESOLVED: return "does not resolve: no IPv4 address is known for this name";
+    case ENDPOINT_FOREIGN:
+        return "what listens there does not answer as errbusd does (is it another service, or a "
+               "tunnel without its other end?)";
+    case ENDPOINT_SPOKE: return "it answered, but has not admitted this party yet";
+    case ENDPOINT_UNFIT: return "this process cannot use this endpoint";
+    case ENDPOINT_KEY_UNKNOWN: return "what listens there does not know this key";
+    case ENDPOINT_KEY_WANTED: return "what listens there asks for a key, and control has none";
+    case ENDPOINT_KEY_NEEDLESS: return "what listens there uses no keys, and control does";
+    case ENDPOINT_KEY_OTHER: return "what listens there has another key than control";
+    case ENDPOINT_HUNG_UP: return "what listens there hangs up when it hears ZeroMQ";
+    case ENDPOINT_NO_ZEROMQ: return "what listens there does not speak ZeroMQ";
+    case ENDPOINT_OTHER_MECHANISM:
+        return "what listens there speaks ZeroMQ, but asks for a password or for Kerberos";
+    }
+    must(false); /* the switch has them all */
+    return NULL;
+}
+
 static void describe_one(const char *endpoint, enum endpoint_note note, char *text, size_t room)
 {
-    static const char *const words[] = {
-        [ENDPOINT_UNTRIED] = "not tried yet",
-        [ENDPOINT_SILENT] = "no answer",
-        [ENDPOINT_MUTE] = "what listens there accepts connections and says nothing: it is a broker "
-                          "that is stopped or overloaded, or no broker; see which program has this "
-                          "port",
-        [ENDPOINT_CLOSED] = "the connection was closed before an answer came",
-        [ENDPOINT_REFUSED] = "nothing listens there, or it is out of reach",
-        [ENDPOINT_UNRESOLVED] = "does not resolve: no IPv4 address is known for this name",
-        [ENDPOINT_FOREIGN] = "what listens there does not answer as errbusd does (is it another "
-                             "service, or a tunnel without its other end?)",
-        [ENDPOINT_SPOKE] = "it answered, but has not admitted this party yet",
-        [ENDPOINT_UNFIT] = "this process cannot use this endpoint",
-    };
     const char *host = endpoint + sizeof tcp - 1; /* of tcp, if it is to be resolved */
     if (note != ENDPOINT_UNRESOLVED)
-        (void)snprintf(text, room, "%s: %s", endpoint, words[note]);
+        (void)snprintf(text, room, "%s: %s", endpoint, words_of(note));
     else
         (void)snprintf(text, room, "%s: %.*s %s", endpoint, (int)(strrchr(host, ':') - host), host,
-                       words[note]);
+                       words_of(note));
 }
 
 /* Describes one endpoint.  If control answered and data did not, the text names the data endpoint
@@ -494,7 +549,7 @@ static size_t describe_at(const struct endpoints *endpoints, unsigned at, char *
     bool lacks_data = at == endpoints->data_at && *endpoints->data_tried != '\0' &&
                       endpoints->data_note != ENDPOINT_SPOKE;
     char data[LIMIT_ENDPOINT_BYTES + DESCRIBED_BYTES];
-    if (endpoints->notes[at] >= ENDPOINT_KEY_UNKNOWN) {
+    if (is_of_denied(endpoints->notes[at])) {
         describe_denied(endpoints, at, text, room);
     } else if (!lacks_data) {
         bool is_refused = endpoints->notes[at] == ENDPOINT_REFUSED;
@@ -541,19 +596,33 @@ static bool is_doubtful(const struct endpoints *endpoints, unsigned at)
     case ENDPOINT_KEY_NEEDLESS:
     case ENDPOINT_KEY_OTHER:
     case ENDPOINT_HUNG_UP:
-    case ENDPOINT_NO_ZEROMQ: return is_denied(endpoints, at);
+    case ENDPOINT_NO_ZEROMQ:
+    case ENDPOINT_OTHER_MECHANISM: return is_denied(endpoints, at);
     }
     return false;
+}
+
+/* Whether the note is told now.  Notes of one endpoint may take turns: each is told once. */
+static bool tells(uint32_t *told, enum endpoint_note note)
+{
+    uint32_t bit = UINT32_C(1) << note;
+    bool is_new = (*told & bit) == 0;
+    *told |= bit;
+    return is_new;
 }
 
 bool endpoints_doubt(struct endpoints *endpoints, char *text, size_t room)
 {
     for (unsigned i = 0; i < endpoints->count; i++) {
-        if (!is_doubtful(endpoints, i) || endpoints->told[i] == endpoints->notes[i])
-            continue;
-        endpoints->told[i] = endpoints->notes[i];
-        (void)describe_at(endpoints, i, text, room);
-        return true;
+        bool is_of_data = i == endpoints->data_at && endpoints->data_note == ENDPOINT_MUTE &&
+                          endpoints->notes[i] == ENDPOINT_SPOKE;
+        bool is_told =
+            (is_doubtful(endpoints, i) && tells(&endpoints->told[i], endpoints->notes[i])) ||
+            (is_of_data && tells(&endpoints->data_told, endpoints->data_note));
+        if (is_told)
+            (void)describe_at(endpoints, i, text, room);
+        if (is_told)
+            return true;
     }
     return false;
 }

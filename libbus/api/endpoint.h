@@ -40,6 +40,10 @@ bool endpoints_data(struct endpoints *endpoints, const char *announced,
 bool endpoints_likely_data(const struct endpoints *endpoints, char out[LIMIT_ENDPOINT_BYTES + 1]);
 void endpoints_data_spoke(struct endpoints *endpoints);
 void endpoints_data_closed(struct endpoints *endpoints, enum link_fault fault);
+/* The data endpoint accepts connections, and says nothing on them.  false: it was so before. */
+bool endpoints_data_mute(struct endpoints *endpoints);
+/* Whether what listens at the data endpoint is not the broker's, and will not be. */
+bool endpoints_data_is_denied(const struct endpoints *endpoints);
 /* Whether control answers several times in a row, but data cannot be connected to. */
 bool endpoints_lack_data(const struct endpoints *endpoints);
 /* Whether no endpoint could be connected to, each of them twice in a row. */
@@ -49,10 +53,10 @@ bool endpoints_are_silent(const struct endpoints *endpoints);
 /* Whether each endpoint refused our key, has another or none, or is no ZeroMQ: to try again is in
  * vain. */
 bool endpoints_are_denied(const struct endpoints *endpoints);
-/* They are denied: whether a key is the reason at any of them. */
+/* They are denied, or the data endpoint is: whether a key is the reason at any of them. */
 bool endpoints_have_broker(const struct endpoints *endpoints);
 /* Describes the next endpoint at which something listens that does not answer as a broker does.
- * false: there is none that was not described before. */
+ * false: there is none that was not described before, with the same words. */
 bool endpoints_doubt(struct endpoints *endpoints, char *text, size_t room);
 void endpoints_describe(const struct endpoints *endpoints, char *text, size_t room);
 

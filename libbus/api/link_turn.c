@@ -285,7 +285,10 @@ void turn_sleep(struct bus *bus, struct turn *turn)
         session_link_made(bus->session);
     if (link_is_greeted(bus->link))
         endpoints_greeted(&bus->endpoints);
-    else if (link_is_silent(bus->link) && endpoints_mute(&bus->endpoints))
+    else if (link_is_silent(bus->link, LINK_CONTROL) && endpoints_mute(&bus->endpoints))
+        waiters_broadcast(bus, &bus->news); /* the same */
+    if (session_state(bus->session) == SESSION_GREETED && link_is_silent(bus->link, LINK_DATA) &&
+        endpoints_data_mute(&bus->endpoints))
         waiters_broadcast(bus, &bus->news); /* the same */
     if (closed[LINK_DATA] && drop_early_data(bus))
         closed[LINK_DATA] = false;

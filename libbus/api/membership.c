@@ -242,7 +242,8 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
             (void)error_give(reterr, err, bus_error_ref(joining->unfit));
         } else if (err != BUS_OK) {
             (void)api_say_over(joining, err, reterr);
-        } else if (endpoints_are_denied(&joining->endpoints)) {
+        } else if (endpoints_are_denied(&joining->endpoints) ||
+                   endpoints_data_is_denied(&joining->endpoints)) {
             err = say_denied(joining, reterr);
         } else if (!is_patient && endpoints_are_out_of_reach(&joining->endpoints)) {
             err = membership_say_unreachable(joining, BUS_ELOST, reterr);

@@ -80,13 +80,14 @@ enum endpoint_note {
     ENDPOINT_KEY_OTHER,
     ENDPOINT_HUNG_UP,
     ENDPOINT_NO_ZEROMQ,
+    ENDPOINT_OTHER_MECHANISM,
 };
 /* Those of the list, and one more that a broker named. */
 enum { ENDPOINTS_ROOM = LIMIT_ENDPOINTS + 1 };
 struct endpoints {
     char text[ENDPOINTS_ROOM][LIMIT_ENDPOINT_BYTES + 1];
     enum endpoint_note notes[ENDPOINTS_ROOM]; /* what happened last */
-    enum endpoint_note told[ENDPOINTS_ROOM];  /* by endpoints_doubt() */
+    uint32_t told[ENDPOINTS_ROOM];            /* by endpoints_doubt(): a bit for each note */
     unsigned failures[ENDPOINTS_ROOM];        /* connections in a row that could not be made */
     bool is_known[ENDPOINTS_ROOM];            /* more than silence was found there, at any time */
     unsigned listed;                          /* in the list; one more may stand behind them */
@@ -97,6 +98,7 @@ struct endpoints {
     char data[ENDPOINTS_ROOM][LIMIT_ENDPOINT_BYTES + 1];
     char data_tried[LIMIT_ENDPOINT_BYTES + 1]; /* "": not yet */
     enum endpoint_note data_note;
+    uint32_t data_told; /* as told */
     /* the key of each broker, if it has one, and our own, which is read if any has */
     bool has_key[ENDPOINTS_ROOM];
     uint8_t server_keys[ENDPOINTS_ROOM][KEY_BYTES];

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -55,16 +57,17 @@ static bool await_events(struct probe *probe, short events, int64_t until_ms)
     return !probe->is_woken;
 }
 
-static struct addrinfo *look_up(const char *endpoint)
+/* false: it is no endpoint of tcp, or the host has no address. */
+static bool look_up(const char *endpoint, struct sockaddr_storage *out_address)
 {
     static const char tcp[] = "tcp://";
     char host[LIMIT_ENDPOINT_BYTES + 1];
     if (strncmp(endpoint, tcp, sizeof tcp - 1) != 0 || strlen(endpoint) >= sizeof host)
-        return NULL;
+        return false;
     snprintf(host, sizeof host, "%s", endpoint + sizeof tcp - 1);
     char *colon = strrchr(host, ':');
     if (colon == NULL)
-        return NULL;
+        return false;
     *colon = '\0';
     size_t bytes = strlen(host);
     bool is_bracketed = bytes > 1 && host[0] == '[' && host[bytes - 1] == ']';
@@ -73,23 +76,50 @@ static struct addrinfo *look_up(const char *endpoint)
     struct addrinfo hints = {.ai_family = is_bracketed ? AF_INET6 : AF_INET,
                              .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
-    return getaddrinfo(host + is_bracketed, colon + 1, &hints, &found) == 0 ? found : NULL;
+    if (getaddrinfo(host + is_bracketed, colon + 1, &hints, &found) != 0)
+        return false;
+    memcpy(out_address, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return true;
+}
+
+static in_port_t port_of(const struct sockaddr_storage *address)
+{
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+    if (address->ss_family == AF_INET) {
+        memcpy(&ipv4, address, sizeof ipv4);
+        return ntohs(ipv4.sin_port);
+    }
+    if (address->ss_family != AF_INET6)
+        return 0;
+    memcpy(&ipv6, address, sizeof ipv6);
+    return ntohs(ipv6.sin6_port);
+}
+
+void greeting_probe_peer(int fd, const char *endpoint, struct sockaddr_storage *out_peer)
+{
+    socklen_t bytes = sizeof *out_peer;
+    const char *colon = strrchr(endpoint, ':');
+    memset(out_peer, 0, sizeof *out_peer);
+    bool is_known = colon != NULL && getpeername(fd, (struct sockaddr *)out_peer, &bytes) == 0 &&
+                    port_of(out_peer) == strtoul(colon + 1, NULL, 10);
+    if (!is_known)
+        memset(out_peer, 0, sizeof *out_peer); /* AF_UNSPEC is 0 */
 }
 
 /* false: nothing accepts a connection there. */
-static bool open_connection(struct probe *probe, const char *endpoint)
+static bool open_connection(struct probe *probe, const struct sockaddr_storage *address)
 {
     int64_t until_ms = probe_now_ms() + CONNECT_MS;
-    struct addrinfo *found = look_up(endpoint);
-    if (found == NULL)
-        return false;
-    probe->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    socklen_t bytes =
+        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    probe->fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool is_open =
-        probe->fd >= 0 && (connect(probe->fd, found->ai_addr, found->ai_addrlen) == 0 ||
+        probe->fd >= 0 && (connect(probe->fd, (const struct sockaddr *)address, bytes) == 0 ||
                            (errno == EINPROGRESS && await_events(probe, POLLOUT, until_ms)));
     int fault = 0;
     socklen_t fault_bytes = sizeof fault;
-    freeaddrinfo(found);
     return is_open && getsockopt(probe->fd, SOL_SOCKET, SO_ERROR, &fault, &fault_bytes) == 0 &&
            fault == 0;
 }
@@ -127,7 +157,7 @@ static enum greeting judge(const struct probe *probe)
         return GREETING_UNCLEAR;
     if (strcmp(mechanism, "CURVE") == 0)
         return GREETING_CURVE;
-    return strcmp(mechanism, "NULL") == 0 ? GREETING_NULL : GREETING_FOREIGN;
+    return strcmp(mechanism, "NULL") == 0 ? GREETING_NULL : GREETING_OTHER;
 }
 
 static enum greeting ask(struct probe *probe, int64_t listen_ms)
@@ -138,19 +168,20 @@ static enum greeting ask(struct probe *probe, int64_t listen_ms)
     if (probe->is_closed || !greet(probe))
         return GREETING_UNCLEAR;
     hear(probe, ROLE_AT, ANSWER_MS);
-    if (probe->is_woken)
-        return GREETING_UNCLEAR;
     if (probe->bytes > 0)
         return judge(probe);
     return probe->is_closed ? GREETING_HUNG_UP : GREETING_SILENT;
 }
 
-enum greeting greeting_probe(const char *endpoint, int64_t listen_ms, int wake_fd)
+enum greeting greeting_probe(const struct sockaddr_storage *peer, const char *endpoint,
+                             int64_t listen_ms, int wake_fd)
 {
     struct probe probe = {.fd = -1, .wake_fd = wake_fd};
+    struct sockaddr_storage address = *peer;
+    bool is_known = address.ss_family != AF_UNSPEC || look_up(endpoint, &address);
     enum greeting found =
-        open_connection(&probe, endpoint) ? ask(&probe, listen_ms) : GREETING_UNCLEAR;
+        is_known && open_connection(&probe, &address) ? ask(&probe, listen_ms) : GREETING_UNCLEAR;
     if (probe.fd >= 0)
         close(probe.fd);
-    return found;
+    return probe.is_woken ? GREETING_WOKEN : found;
 }

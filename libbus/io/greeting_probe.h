@@ -10,8 +10,10 @@
 #define IO_GREETING_PROBE_H
 
 #include <stdint.h>
+#include <sys/socket.h>
 
 enum greeting {
+    GREETING_WOKEN,   /* it ended early */
     GREETING_UNCLEAR, /* no connection, or one that ends whatever is said: a tunnel without its
                          other end, a broker that goes, or one that refuses our address */
     GREETING_SILENT,  /* it takes connections, and says nothing: it stands still, or never speaks */
@@ -19,12 +21,21 @@ enum greeting {
     GREETING_FOREIGN, /* what it says is no greeting of ZMTP 3 */
     GREETING_NULL,    /* it asks for no key */
     GREETING_CURVE,   /* it asks for a key */
+    GREETING_OTHER,   /* it speaks ZMTP 3, and asks for anything else */
 };
 
-/* endpoint: "tcp://HOST:PORT"; anything else is GREETING_UNCLEAR.  It first listens for listen_ms:
- * that is for how long a connection may last that the other side closes by itself.  It ends early
- * if wake_fd is readable, with GREETING_UNCLEAR; -1: there is none.  It takes a second more than
- * listen_ms at most, and what it takes to look the name up. */
-enum greeting greeting_probe(const char *endpoint, int64_t listen_ms, int wake_fd);
+/* endpoint: "tcp://HOST:PORT"; anything else is GREETING_UNCLEAR.  peer: the address that it had,
+ * which is then not looked up again; AF_UNSPEC: not known.  So only a connection that ended before
+ * its address was read leads to a look-up, of a name that was looked up in that moment.
+ *
+ * It first listens for listen_ms: that is for how long a connection may last that the other side
+ * closes by itself.  It ends early if wake_fd is readable, with GREETING_WOKEN; -1: there is none.
+ * It takes a second more than listen_ms at most, and what a look-up takes. */
+enum greeting greeting_probe(const struct sockaddr_storage *peer, const char *endpoint,
+                             int64_t listen_ms, int wake_fd);
+
+/* The address at the other end of a connection, if it is one of tcp to the port of the endpoint;
+ * else AF_UNSPEC.  fd may be closed by now. */
+void greeting_probe_peer(int fd, const char *endpoint, struct sockaddr_storage *out_peer);
 
 #endif

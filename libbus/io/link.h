@@ -36,16 +36,17 @@ enum link_err {
 
 /* How a connection ended, as far as the transport tells. */
 enum link_fault {
-    LINK_FAULT_CLOSED,       /* it was made, and closed later */
-    LINK_FAULT_REFUSED,      /* it could not be made */
-    LINK_FAULT_UNRESOLVED,   /* the host has no address */
-    LINK_FAULT_FOREIGN,      /* what accepted it closed before a handshake ended */
-    LINK_FAULT_KEY_UNKNOWN,  /* the other side does not know our key */
-    LINK_FAULT_KEY_WANTED,   /* it asks for a key, and we use none */
-    LINK_FAULT_KEY_NEEDLESS, /* it uses no keys, and we do */
-    LINK_FAULT_KEY_OTHER,    /* it has another key than we were told */
-    LINK_FAULT_HUNG_UP,      /* what accepted it closes when it hears the transport's protocol */
-    LINK_FAULT_NO_ZEROMQ,    /* what accepted it speaks another protocol: for certain */
+    LINK_FAULT_CLOSED,          /* it was made, and closed later */
+    LINK_FAULT_REFUSED,         /* it could not be made */
+    LINK_FAULT_UNRESOLVED,      /* the host has no address */
+    LINK_FAULT_FOREIGN,         /* what accepted it closed before a handshake ended */
+    LINK_FAULT_KEY_UNKNOWN,     /* the other side does not know our key */
+    LINK_FAULT_KEY_WANTED,      /* it asks for a key, and we use none */
+    LINK_FAULT_KEY_NEEDLESS,    /* it uses no keys, and we do */
+    LINK_FAULT_KEY_OTHER,       /* it has another key than we were told */
+    LINK_FAULT_HUNG_UP,         /* what accepted it closes when it hears the transport's protocol */
+    LINK_FAULT_NO_ZEROMQ,       /* what accepted it speaks another protocol: for certain */
+    LINK_FAULT_OTHER_MECHANISM, /* it asks for what we have not: a password, or Kerberos */
 };
 
 /* Starts the transport's own threads (all signals blocked). */
@@ -96,9 +97,10 @@ void link_wait(struct link *link, int64_t timeout_ms);
 void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT]);
 /* Whether link_wait_end() saw that the other side accepted this lane's connection. */
 bool link_is_made(const struct link *link, enum link_lane lane);
-/* Whether the other side accepted control's connection and then said nothing for a second, also
- * when it was asked on another connection.  link_wait_end() sees that. */
-bool link_is_silent(const struct link *link);
+/* Whether the other side accepted this lane's connection and then said nothing for a second, also
+ * when it was asked on another connection.  link_wait_end() sees that; of data, if control is
+ * greeted. */
+bool link_is_silent(const struct link *link, enum link_lane lane);
 /* Whether the other side of control's connection has shown that it speaks ZeroMQ. */
 bool link_is_greeted(const struct link *link);
 /* How the connection ended that link_wait_end() last reported on this lane. */

@@ -368,8 +368,9 @@ void link_wait_end(struct link *link, bool out_closed[LINK_LANE_COUNT])
     pthread_mutex_unlock(&lock);
 }
 
-bool link_is_silent(const struct link *link)
+bool link_is_silent(const struct link *link, enum link_lane lane)
 {
+    (void)lane;
     (void)link; /* whoever is there speaks */
     return false;
 }

@@ -70,17 +70,19 @@ struct connection {
     void *monitor;
     int fd; /* of socket and monitor, to be polled */
     int monitor_fd;
-    int lent_fd;           /* data: an epoll descriptor with fd in it, unless it is lent */
-    bool is_made;          /* the transport said that it was connected */
-    bool is_broken;        /* reported once all that has arrived is received */
-    enum link_fault fault; /* why it is broken */
-    bool has_keys;         /* it is made with keys */
-    bool is_greeted;       /* the handshake succeeded */
-    int64_t made_ns;       /* with is_made: when */
-    bool is_unclear;       /* it is broken, and the other side is to be asked why */
-    bool is_probed;        /* the other side was asked, as the handshake did not end */
-    bool is_silent;        /* ... and said nothing */
-    bool is_zeromq;        /* ... and greeted */
+    int lent_fd;                  /* data: an epoll descriptor with fd in it, unless it is lent */
+    bool is_made;                 /* the transport said that it was connected */
+    bool is_broken;               /* reported once all that has arrived is received */
+    enum link_fault fault;        /* why it is broken */
+    bool has_keys;                /* it is made with keys */
+    bool is_greeted;              /* the handshake succeeded */
+    int64_t made_ns;              /* with is_made: when */
+    struct sockaddr_storage peer; /* ... and with whom; AF_UNSPEC: not known */
+    int64_t probe_ns;             /* ... and when the other side is asked, if no handshake ends */
+    bool is_unclear;              /* it is broken, and the other side is to be asked why */
+    bool is_probed;               /* the other side was asked, as the handshake did not end */
+    bool is_silent;               /* ... and said nothing */
+    bool is_zeromq;               /* ... and greeted */
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
 };
 static const struct connection none = {.lent_fd = -1};
@@ -92,6 +94,7 @@ struct asking {
     enum link_lane lane;
     bool is_long; /* the connection lasted so long that it may have been closed for any reason */
     int64_t listen_ms; /* as of greeting_probe() */
+    struct sockaddr_storage peer;
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
     enum greeting answer;
 };
@@ -284,8 +287,10 @@ static int64_t link_now_ns(void)
 static enum link_fault fault_of_greeting(enum greeting greeting, bool has_keys)
 {
     switch (greeting) {
+    case GREETING_WOKEN:
     case GREETING_UNCLEAR:
     case GREETING_SILENT: break;
+    case GREETING_OTHER: return LINK_FAULT_OTHER_MECHANISM;
     case GREETING_HUNG_UP: return LINK_FAULT_HUNG_UP;
     case GREETING_FOREIGN: return LINK_FAULT_NO_ZEROMQ;
     case GREETING_NULL: return has_keys ? LINK_FAULT_KEY_NEEDLESS : LINK_FAULT_FOREIGN;
@@ -333,6 +338,8 @@ static void drain_monitor(struct connection *connection, enum link_lane lane)
         if (event.type == ZMQ_EVENT_CONNECTED) {
             connection->is_made = true;
             connection->made_ns = link_now_ns();
+            connection->probe_ns = connection->made_ns + SILENT_MS * NS_PER_MS;
+            greeting_probe_peer(event.value, connection->endpoint, &connection->peer);
             if (lane == LINK_DATA)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
@@ -551,29 +558,52 @@ static void ask_why(struct link *link, enum link_lane lane, bool is_long, int64_
     link->asking.lane = lane;
     link->asking.is_long = is_long;
     link->asking.listen_ms = is_long ? 0 : listen_ms;
+    link->asking.peer = link->connections[lane].peer;
     memcpy(link->asking.endpoint, link->connections[lane].endpoint, sizeof link->asking.endpoint);
 }
 
+/* In how many ms the other side is to be asked what it is; -1: it is not. */
+static int64_t probe_in_ms(const struct connection *connection, int64_t now_ns)
+{
+    bool is_ungreeted = connection->is_made && !connection->is_greeted && !connection->is_broken &&
+                        !connection->is_probed && is_tcp(connection->endpoint);
+    int64_t left_ns = connection->probe_ns - now_ns;
+    return !is_ungreeted ? -1 : left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+}
+
 /* Chooses what link_wait() shall ask, if it shall.  While control is well, it does not wait for a
- * data connection to close again. */
+ * data connection to close again.  While control waits for a greeting, data is not asked: it would
+ * say the same. */
 static void plan_asking(struct link *link)
 {
     const struct connection *control = &link->connections[LINK_CONTROL];
-    int64_t age_ms = (link_now_ns() - control->made_ns) / NS_PER_MS;
-    bool is_ungreeted = control->is_made && !control->is_greeted && !control->is_broken &&
-                        !control->is_probed && is_tcp(control->endpoint);
+    const struct connection *data = &link->connections[LINK_DATA];
+    int64_t now_ns = link_now_ns();
+    int64_t age_ms = (now_ns - control->made_ns) / NS_PER_MS;
+    int64_t control_ms = probe_in_ms(control, now_ns);
+    int64_t data_ms = control->is_greeted ? probe_in_ms(data, now_ns) : -1;
     link->asking.is_due = false;
-    link->silent_in_ms = !is_ungreeted ? -1 : age_ms < SILENT_MS ? SILENT_MS - age_ms : 0;
-    if (link->connections[LINK_DATA].is_unclear)
+    link->silent_in_ms = control_ms >= 0 ? control_ms : data_ms;
+    if (data->is_unclear || data_ms == 0)
         ask_why(link, LINK_DATA, true, 0);
     if (control->is_unclear)
         ask_why(link, LINK_CONTROL, age_ms >= SILENT_MS, age_ms + CLOSES_AGAIN_MS);
-    else if (link->silent_in_ms == 0)
+    else if (control_ms == 0)
         ask_why(link, LINK_CONTROL, true, 0);
 }
 
+/* What the other side said on a connection that has ended for a reason that libzmq does not tell.
+ * libzmq waits for the end of a handshake for 30 s, and gives up: that is silence. */
+static void explain_end(struct connection *connection, enum greeting answer)
+{
+    bool is_still_silent = connection->is_silent && answer == GREETING_SILENT;
+    connection->fault =
+        is_still_silent ? LINK_FAULT_CLOSED : fault_of_greeting(answer, connection->has_keys);
+    connection->is_unclear = false;
+}
+
 /* A connection that stays open and whose other side says nothing is not over.  Its other side may
- * stand still, and go on. */
+ * stand still, and go on.  Whoever was woken before the answer came asks once more, later. */
 static void take_answer(struct link *link)
 {
     struct connection *connection = &link->connections[link->asking.lane];
@@ -581,20 +611,21 @@ static void take_answer(struct link *link)
     if (!link->asking.is_due || connection->socket == NULL)
         return;
     link->asking.is_due = false;
-    bool is_still_silent = connection->is_silent && answer == GREETING_SILENT;
-    connection->is_probed = true;
-    connection->is_silent = answer == GREETING_SILENT;
-    connection->is_zeromq = answer == GREETING_NULL || answer == GREETING_CURVE;
     if (answer == GREETING_HUNG_UP && link->asking.is_long)
         answer = GREETING_UNCLEAR;
     if (connection->is_unclear) {
-        /* libzmq waits for the end of a handshake for 30 s, and gives up. */
-        connection->fault =
-            is_still_silent ? LINK_FAULT_CLOSED : fault_of_greeting(answer, connection->has_keys);
-        connection->is_unclear = false;
-    } else if (!connection->is_broken && answer == GREETING_FOREIGN) {
-        connection->fault = LINK_FAULT_NO_ZEROMQ;
-        connection->is_broken = true;
+        explain_end(connection, answer);
+    } else if (answer == GREETING_WOKEN) {
+        connection->probe_ns = link_now_ns() + SILENT_MS * NS_PER_MS;
+    } else {
+        connection->is_probed = true;
+        connection->is_silent = answer == GREETING_SILENT;
+        connection->is_zeromq =
+            answer == GREETING_NULL || answer == GREETING_CURVE || answer == GREETING_OTHER;
+        if (!connection->is_broken && answer == GREETING_FOREIGN) {
+            connection->fault = LINK_FAULT_NO_ZEROMQ;
+            connection->is_broken = true;
+        }
     }
 }
 
@@ -616,8 +647,8 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
 void link_wait(struct link *link, int64_t timeout_ms)
 {
     if (link->asking.is_due) {
-        link->asking.answer =
-            greeting_probe(link->asking.endpoint, link->asking.listen_ms, link->wake_fd);
+        link->asking.answer = greeting_probe(&link->asking.peer, link->asking.endpoint,
+                                             link->asking.listen_ms, link->wake_fd);
         timeout_ms = 0;
     }
     if (link->silent_in_ms >= 0 && (timeout_ms < 0 || timeout_ms > link->silent_in_ms))
@@ -654,9 +685,9 @@ bool link_is_made(const struct link *link, enum link_lane lane)
     return link->connections[lane].is_made;
 }
 
-bool link_is_silent(const struct link *link)
+bool link_is_silent(const struct link *link, enum link_lane lane)
 {
-    return link->connections[LINK_CONTROL].is_silent;
+    return link->connections[lane].is_silent;
 }
 
 bool link_is_greeted(const struct link *link)

@@ -6,16 +6,33 @@
 
 #include <bus/admin.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Without a bound of their own, programs wait for 15 s.  Who need not wait ends long before: within
  * two seconds on a machine that has time. */
-enum { LONG_BEFORE_MS = 12000, WORDS_MAX = 9 };
+enum { LONG_BEFORE_MS = 12000, ONE_PROBE_MS = 2500, WORDS_MAX = 9 };
 
 TestSuite(stranger, .timeout = 240);
+
+/* The program's own function comes before that of the C library, for libzmq as well. */
+static atomic_int look_ups;
+
+__attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
+                                                       const struct addrinfo *hints,
+                                                       struct addrinfo **found)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = NULL;
+    void *symbol = dlsym(RTLD_NEXT, "getaddrinfo");
+    memcpy(&real, &symbol, sizeof real);
+    atomic_fetch_add(&look_ups, 1);
+    return real(node, service, hints, found);
+}
 
 static struct stranger stranger;
 
@@ -114,6 +131,47 @@ Test(stranger, is_told_apart_with_a_key_as_well)
     folder_fini(&folder);
 }
 
+/* ---- at the data channel --------------------------------------------------------------------- */
+
+/* The endpoint of control, and behind it the stranger as that of data. */
+static const char *with_stranger_as_data(void)
+{
+    static char server[1024];
+    (void)snprintf(server, sizeof server, "%s,data=%s", stage.control, stranger.endpoint);
+    return server;
+}
+
+static const char *const data_is_no_broker = "but not its data channel at tcp://127.0.0.1:";
+
+/* A port that is right for control may still be wrong for data. */
+Test(stranger, at_the_data_channel_is_told_apart, .init = stage_open, .fini = stage_close)
+{
+    static const struct {
+        enum stranger_kind kind;
+        int status;
+        const char *words;
+    } told[] = {{STRANGER_GREETS, 6, "what listens there does not speak ZeroMQ"},
+                {STRANGER_ANSWERS, 6, "what listens there does not speak ZeroMQ"},
+                {STRANGER_HANGS_UP, 5, "does not answer as errbusd does"},
+                {STRANGER_CLOSES, 5, "does not answer as errbusd does"}};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+        struct process process;
+        int64_t start_ms = test_now_ms();
+        meet(told[i].kind);
+        start(&process, with_stranger_as_data(), programs[0]);
+        cr_expect_eq(process_wait(&process, SOON_MS), told[i].status, "%zu: %s", i,
+                     process_complained(&process));
+        cr_log_info("%zu ends after %d ms", i, (int)(test_now_ms() - start_ms));
+        cr_expect_lt(test_now_ms() - start_ms, LONG_BEFORE_MS, "%zu", i);
+        cr_expect_not_null(strstr(process_complained(&process), data_is_no_broker), "%zu: %s", i,
+                           process_complained(&process));
+        cr_expect_not_null(strstr(process_complained(&process), told[i].words), "%zu: %s", i,
+                           process_complained(&process));
+        process_fini(&process);
+        leave();
+    }
+}
+
 /* ---- what may be a broker -------------------------------------------------------------------- */
 
 struct told {
@@ -129,7 +187,8 @@ static void note_doubt(const char *what, void *arg)
 }
 
 /* The call goes on for as long as it may, and has said what it found while it waited. */
-static void expect_doubt(const char *endpoint, const char *type, const char *words)
+static void expect_doubt_of(const char *server, const char *endpoint, const char *type,
+                            const char *words)
 {
     struct bus_options options;
     struct bus_error *error = NULL;
@@ -139,7 +198,7 @@ static void expect_doubt(const char *endpoint, const char *type, const char *wor
     bus_options_init(&options);
     options.on_doubt = note_doubt;
     options.on_doubt_arg = &told;
-    expect_code(bus_open(endpoint, &options, SOON_MS / 2, &bus, &error), BUS_ETIMEDOUT);
+    expect_code(bus_open(server, &options, SOON_MS / 2, &bus, &error), BUS_ETIMEDOUT);
     cr_expect_geq(test_now_ms() - start_ms, SOON_MS / 2);
     cr_expect_str_eq(bus_error_type(error), type);
     cr_expect_not_null(strstr(bus_error_message(error), words), "%s", bus_error_message(error));
@@ -149,10 +208,40 @@ static void expect_doubt(const char *endpoint, const char *type, const char *wor
     bus_error_unref(&error);
 }
 
+static void expect_doubt(const char *endpoint, const char *type, const char *words)
+{
+    expect_doubt_of(endpoint, endpoint, type, words);
+}
+
 Test(stranger, that_is_silent_may_be_a_broker_that_is_stopped)
 {
     meet(STRANGER_SILENT);
     expect_doubt(stranger.endpoint, "errbus.no_greeting", "accepts connections and says nothing");
+    leave();
+}
+
+Test(stranger, that_is_silent_as_data_may_be_a_broker_that_is_stopped, .init = stage_open,
+     .fini = stage_close)
+{
+    meet(STRANGER_SILENT);
+    const char *server = with_stranger_as_data();
+    expect_doubt_of(server, stranger.endpoint, "errbus.unreachable",
+                    "accepts connections and says nothing");
+    leave();
+}
+
+/* libzmq looks the name up once for each connection.  A probe does not: a resolver that is broken
+ * by now would hold up whoever joins or closes. */
+Test(stranger, is_asked_at_the_address_that_it_had)
+{
+    char endpoint[64];
+    struct bus *bus = NULL;
+    meet(STRANGER_SILENT);
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://localhost:%s",
+                   strrchr(stranger.endpoint, ':') + 1);
+    atomic_store(&look_ups, 0);
+    expect_code(bus_open(endpoint, NULL, ONE_PROBE_MS, &bus, NULL), BUS_ETIMEDOUT);
+    cr_expect_eq(atomic_load(&look_ups), 1, "%d times", atomic_load(&look_ups));
     leave();
 }
 

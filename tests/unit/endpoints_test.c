@@ -238,6 +238,64 @@ Test(endpoints, say_where_data_was_looked_for)
     cr_expect_eq(endpoints.data_failures, 0);
 }
 
+/* Whatever is found at the data endpoint has words, and leads to an end if nothing will change. */
+Test(endpoints, say_what_is_found_where_data_was_looked_for)
+{
+    static const struct {
+        enum link_fault fault;
+        const char *words;
+        unsigned enough; /* times, until it is denied; 0: never */
+        bool is_broker;
+    } found[] = {
+        {LINK_FAULT_CLOSED, "the connection was closed before an answer came", 0, true},
+        {LINK_FAULT_REFUSED, "nothing listens there, or it is out of reach", 0, true},
+        {LINK_FAULT_UNRESOLVED, "b does not resolve", 0, true},
+        {LINK_FAULT_FOREIGN, "what listens there does not answer as errbusd does", 0, true},
+        {LINK_FAULT_KEY_UNKNOWN, "what listens there does not know this key", 1, true},
+        {LINK_FAULT_KEY_WANTED, "what listens there asks for a key, and control has none", 2, true},
+        {LINK_FAULT_KEY_NEEDLESS, "what listens there uses no keys, and control does", 2, true},
+        {LINK_FAULT_KEY_OTHER, "what listens there has another key than control", 2, true},
+        {LINK_FAULT_HUNG_UP, "what listens there hangs up when it hears ZeroMQ", 2, false},
+        {LINK_FAULT_NO_ZEROMQ, "what listens there does not speak ZeroMQ", 1, false},
+        {LINK_FAULT_OTHER_MECHANISM, "asks for a password or for Kerberos", 1, false},
+    };
+    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+        char data[LIMIT_ENDPOINT_BYTES + 1];
+        char text[512];
+        cr_assert_eq((size_t)found[i].fault, i, "a row for each");
+        cr_assert_eq(read_list("a:1,data=b:2"), BUS_OK);
+        for (unsigned times = 1; times <= 2; times++) {
+            (void)endpoints_next(&endpoints);
+            endpoints_spoke(&endpoints);
+            cr_assert(endpoints_data(&endpoints, "tcp://*:7371", data));
+            endpoints_data_closed(&endpoints, found[i].fault);
+            cr_expect_eq(endpoints_data_is_denied(&endpoints),
+                         found[i].enough > 0 && times >= found[i].enough, "%zu", i);
+        }
+        endpoints_describe(&endpoints, text, sizeof text);
+        cr_expect_eq(strncmp(text, "tcp://a:1: the broker answered, but not its data channel", 56),
+                     0, "%s", text);
+        cr_expect_not_null(strstr(text, found[i].words), "%s", text);
+        cr_expect_eq(endpoints_have_broker(&endpoints), found[i].is_broker, "%zu", i);
+    }
+}
+
+/* It says nothing: that is told once, also if it is dialled again. */
+Test(endpoints, are_doubtful_where_data_is_mute)
+{
+    char data[LIMIT_ENDPOINT_BYTES + 1];
+    char text[512];
+    cr_assert_eq(read_list("a:1,data=b:2"), BUS_OK);
+    for (unsigned times = 0; times < 2; times++) {
+        (void)endpoints_next(&endpoints);
+        endpoints_spoke(&endpoints);
+        cr_assert(endpoints_data(&endpoints, "tcp://*:7371", data));
+        cr_expect_eq(endpoints_data_mute(&endpoints), times == 0);
+        cr_expect_eq(endpoints_doubt(&endpoints, text, sizeof text), times == 0);
+    }
+    cr_expect_not_null(strstr(text, "its data channel at tcp://b:2: what listens there accepts"));
+}
+
 /* Twice in a row, each of them; who closes was there. */
 Test(endpoints, are_out_of_reach_when_each_failed_twice)
 {
@@ -289,6 +347,23 @@ Test(endpoints, are_doubtful_where_something_else_may_listen)
     expect_doubt("tcp://b:2: what listens there does not answer as errbusd does");
     endpoints_spoke(&endpoints);
     cr_expect_not(endpoints_doubt(&endpoints, text, sizeof text), "%s", text);
+}
+
+/* A service that is silent at times and closes at others is told of twice, not each time. */
+Test(endpoints, that_are_doubtful_in_turns_are_told_of_once_each)
+{
+    char text[512];
+    unsigned count = 0;
+    cr_assert_eq(read_list("tcp://a:1"), BUS_OK);
+    for (unsigned i = 0; i < 10; i++) {
+        (void)endpoints_next(&endpoints);
+        (void)endpoints_mute(&endpoints);
+        count += endpoints_doubt(&endpoints, text, sizeof text);
+        endpoints_closed(&endpoints, LINK_FAULT_FOREIGN);
+        endpoints_closed(&endpoints, LINK_FAULT_FOREIGN);
+        count += endpoints_doubt(&endpoints, text, sizeof text);
+    }
+    cr_expect_eq(count, 2, "%u times", count);
 }
 
 /* Another protocol is certain at once, one that hangs up when it did so twice. */

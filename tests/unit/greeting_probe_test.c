@@ -4,6 +4,9 @@
 #include "tests/lib/stranger.h"
 
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,13 +14,15 @@
 
 enum { LISTEN_MS = 200, FOREVER_MS = 3600 * 1000 };
 
+static const struct sockaddr_storage unknown = {.ss_family = AF_UNSPEC};
 static const char *const names[] = {
-    [GREETING_UNCLEAR] = "unclear", [GREETING_SILENT] = "silent", [GREETING_HUNG_UP] = "hung up",
-    [GREETING_FOREIGN] = "foreign", [GREETING_NULL] = "NULL",     [GREETING_CURVE] = "CURVE"};
+    [GREETING_WOKEN] = "woken",   [GREETING_OTHER] = "other",     [GREETING_UNCLEAR] = "unclear",
+    [GREETING_SILENT] = "silent", [GREETING_HUNG_UP] = "hung up", [GREETING_FOREIGN] = "foreign",
+    [GREETING_NULL] = "NULL",     [GREETING_CURVE] = "CURVE"};
 
 static void expect_found(const char *endpoint, enum greeting wanted, const char *where)
 {
-    enum greeting found = greeting_probe(endpoint, LISTEN_MS, -1);
+    enum greeting found = greeting_probe(&unknown, endpoint, LISTEN_MS, -1);
     cr_expect_eq(found, wanted, "%s: %s, not %s", where, names[found], names[wanted]);
 }
 
@@ -64,6 +69,46 @@ Test(greeting_probe, tells_whether_a_broker_asks_for_a_key)
     expect_mechanism(1, GREETING_CURVE);
 }
 
+/* A greeting that asks for a password: ZeroMQ, and no broker's. */
+Test(greeting_probe, tells_another_mechanism)
+{
+    int is_plain = 1;
+    char endpoint[64];
+    size_t bytes = sizeof endpoint;
+    void *context = zmq_ctx_new();
+    void *socket = zmq_socket(context, ZMQ_ROUTER);
+    cr_assert_eq(zmq_setsockopt(socket, ZMQ_PLAIN_SERVER, &is_plain, sizeof is_plain), 0);
+    cr_assert_eq(zmq_bind(socket, "tcp://127.0.0.1:*"), 0);
+    cr_assert_eq(zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
+    expect_found(endpoint, GREETING_OTHER, "PLAIN");
+    zmq_close(socket);
+    zmq_ctx_term(context);
+}
+
+/* A name may be looked up for longer than a program may wait.  Where a connection was made, its
+ * address is known. */
+Test(greeting_probe, looks_no_name_up_whose_address_is_known)
+{
+    struct stranger stranger;
+    struct sockaddr_storage peer;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char endpoint[64];
+    cr_assert(stranger_start(&stranger, STRANGER_GREETS));
+    const char *port = strrchr(stranger.endpoint, ':') + 1;
+    (void)snprintf(endpoint, sizeof endpoint, "tcp://nowhere.invalid:%s", port);
+    address.sin_port = htons((uint16_t)strtoul(port, NULL, 10));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    greeting_probe_peer(fd, endpoint, &peer);
+    cr_expect_eq(greeting_probe(&peer, endpoint, LISTEN_MS, -1), GREETING_FOREIGN);
+    greeting_probe_peer(fd, "tcp://nowhere.invalid:1", &peer);
+    cr_expect_eq(peer.ss_family, AF_UNSPEC, "this descriptor is another connection");
+    close(fd);
+    greeting_probe_peer(fd, endpoint, &peer);
+    cr_expect_eq(peer.ss_family, AF_UNSPEC, "it is closed");
+    stranger_stop(&stranger);
+}
+
 Test(greeting_probe, finds_nothing_where_nobody_listens)
 {
     struct stranger stranger;
@@ -81,7 +126,7 @@ Test(greeting_probe, ends_as_soon_as_it_is_woken, .timeout = 60)
     int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     cr_assert(stranger_start(&stranger, STRANGER_SILENT));
     cr_assert_eq(write(wake_fd, &one, sizeof one), (ssize_t)sizeof one);
-    cr_expect_eq(greeting_probe(stranger.endpoint, FOREVER_MS, wake_fd), GREETING_UNCLEAR);
+    cr_expect_eq(greeting_probe(&unknown, stranger.endpoint, FOREVER_MS, wake_fd), GREETING_WOKEN);
     stranger_stop(&stranger);
     close(wake_fd);
 }
