@@ -9,6 +9,7 @@
 #include "broker/io/peer_address.h"
 
 #include <sys/socket.h>
+#include <zmq.h>
 
 enum { DISMISSED_AT_ONCE = 256 }; /* new connections, between two looks at the monitors */
 
@@ -41,6 +42,16 @@ void admission_came(struct admission *admission, enum lane lane, int fd, int64_t
         return;
     (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
     admission->figures->refused += 1;
+}
+
+void admission_saw(struct admission *admission, enum lane lane, unsigned type)
+{
+    admission->is_unfinished[lane] = type == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+}
+
+void admission_left(struct admission *admission, enum lane lane, int fd, int64_t now_ns)
+{
+    new_connections_left(&admission->connections, lane, fd, admission->is_unfinished[lane], now_ns);
 }
 
 int64_t admission_due_ns(const struct admission *admission)

@@ -17,7 +17,8 @@ struct admission {
     struct new_connections connections;
     struct connection_warnings warnings;
     struct figures *figures;
-    int listening[LANE_COUNT]; /* what the addresses meet that are refused; -1: none */
+    int listening[LANE_COUNT];      /* what the addresses meet that are refused; -1: none */
+    bool is_unfinished[LANE_COUNT]; /* as admission_saw() found */
 };
 
 /* figures: count what is closed.  The rest as in new_connections_init(). */
@@ -29,6 +30,11 @@ void admission_fini(struct admission *admission);
 void admission_listens(struct admission *admission, enum lane lane, int fd);
 /* A connection was accepted.  It is closed if its address has had too many failures. */
 void admission_came(struct admission *admission, enum lane lane, int fd, int64_t now_ns);
+/* An event of a lane's monitor, of any type.  That a connection ends in the middle of its handshake
+ * is told in the event before: libzmq reports both at once, and a lane has one thread. */
+void admission_saw(struct admission *admission, enum lane lane, unsigned type);
+/* A connection is closed; before admission_saw() has its event. */
+void admission_left(struct admission *admission, enum lane lane, int fd, int64_t now_ns);
 /* When admission_review() has work if nobody comes; INT64_MAX: never. */
 int64_t admission_due_ns(const struct admission *admission);
 /* Refuses the addresses that have had too many failures, or no longer.  Closes new connections

@@ -4,6 +4,8 @@
 
 #include "broker/io/failpoint.h"
 #include "broker/io/log.h"
+#include "broker/io/new_connections.h"
+#include "broker/io/peer_address.h"
 #include "libbus/base/limits.h"
 #include "libbus/base/utf8.h"
 #include "libbus/io/part.h"
@@ -360,7 +362,21 @@ bool authentication_is_asked(const struct authentication *authentication)
     return authentication->socket != NULL && ready_has(authentication->socket, ZMQ_POLLIN);
 }
 
-void authentication_answer(struct authentication *authentication)
+static void tell_proved(struct request *request, struct new_connections *connections)
+{
+    struct span address = part_of(request, PART_ADDRESS);
+    struct timespec now;
+    char text[64];
+    if (address.bytes >= sizeof text || clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+        return;
+    memcpy(text, address.data, address.bytes);
+    text[address.bytes] = '\0';
+    new_connections_proved(connections, peer_address_read(text),
+                           (int64_t)now.tv_sec * (int64_t)NS_PER_S + now.tv_nsec);
+}
+
+void authentication_answer(struct authentication *authentication,
+                           struct new_connections *connections)
 {
     for (int i = 0; i < ANSWERS_AT_ONCE && authentication_is_asked(authentication); i++) {
         struct request request;
@@ -370,6 +386,8 @@ void authentication_answer(struct authentication *authentication)
         bool is_known = identify(authentication, &request, user_id);
         if (request.count > PART_REQUEST)
             send_answer(authentication->socket, &request, is_known, user_id);
+        if (is_known)
+            tell_proved(&request, connections);
         *(is_known ? &authentication->accepted : &authentication->refused) += 1;
         for (unsigned j = 0; j < request.count; j++)
             zmq_msg_close(&request.parts[j]);

@@ -25,6 +25,8 @@
 
 enum { AUTHENTICATION_COMPLAINT_BYTES = 1536, AUTHENTICATION_NONCE_BYTES = 33 };
 
+struct new_connections;
+
 struct authentication {
     struct memory memory;
     void *socket;                  /* NULL: there is no access file, and everybody may come */
@@ -66,8 +68,10 @@ bool authentication_open_channel(const struct authentication *authentication,
                                  char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
 /* Whether somebody waits for an answer. */
 bool authentication_is_asked(const struct authentication *authentication);
-/* Answers what was asked, so many at once that the loop does not stand still. */
-void authentication_answer(struct authentication *authentication);
+/* Answers what was asked, so many at once that the loop does not stand still.  Tells the connections
+ * of each handshake with a key of the access file. */
+void authentication_answer(struct authentication *authentication,
+                           struct new_connections *connections);
 /* Reads the access file again, and logs its success.  Returns the table before, which the caller
  * frees when nobody uses it any more.  NULL: that one stays in force, and complaint says why, in
  * UTF-8; or there is no file, which was logged. */

@@ -43,9 +43,10 @@ void connection_warnings_tell(struct connection_warnings *warnings, uint64_t ref
         log_line(LOG_WARNING,
                  "refused new connections of an address for %d ms, %" PRIu64
                  " times, the last time "
-                 "of %s: an address may have %d failed handshakes in a second",
+                 "of %s: an address may have %d failed handshakes in a second, and leave %d in the "
+                 "middle",
                  LIMIT_REFUSED_ADDRESS_MS, refusals - warnings->refusals, text,
-                 LIMIT_HANDSHAKE_FAILURES);
+                 LIMIT_HANDSHAKE_FAILURES, LIMIT_HANDSHAKES_UNFINISHED);
     warnings->closed_ns = now_ns;
     warnings->silent = 0;
     warnings->refusals = refusals;

@@ -216,12 +216,12 @@ static void drain_monitor(struct loop *loop, enum lane lane)
                 monitor_give_room(event.value);
         } else if (event.type == ZMQ_EVENT_DISCONNECTED) {
             peers_fd_closed(&loop->peers, lane, event.value);
-            new_connections_left(&loop->admission.connections, lane, event.value,
-                                 clock_monotonic_ns());
+            admission_left(&loop->admission, lane, event.value, clock_monotonic_ns());
         } else if (event.type == ZMQ_EVENT_ACCEPT_FAILED) {
             connection_warnings_not_accepted(&loop->admission.warnings, channel_name(lane),
                                              event.value, clock_monotonic_ns());
         }
+        admission_saw(&loop->admission, lane, event.type);
     }
 }
 
@@ -674,7 +674,7 @@ bool loop_run(struct loop *loop)
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
         settle_shards(loop);
-        authentication_answer(&loop->authentication);
+        authentication_answer(&loop->authentication, &loop->admission.connections);
         look_at_access(loop);
         if (loop->web.due_ns != INT64_MAX)
             web_child_start(&loop->web, clock_monotonic_ns());

@@ -127,6 +127,8 @@ static struct new_host *host_of(struct new_connections *connections, uint64_t ad
     struct new_host *host = host_at(connections, place);
     host->address = address;
     token_bucket_init(&host->failures, LIMIT_HANDSHAKE_FAILURES, LIMIT_HANDSHAKE_BURST, now_ns);
+    token_bucket_init(&host->unfinished, LIMIT_HANDSHAKES_UNFINISHED, LIMIT_UNFINISHED_BURST,
+                      now_ns);
     must(id_map_put(&connections->host_ids, address, place));
     return host;
 }
@@ -140,17 +142,24 @@ static bool is_used_up(struct new_connections *connections, uint64_t address, in
         return false;
     if (refused_addresses_has(&connections->refused, address, now_ns))
         return true;
-    return id_map_get(&connections->host_ids, address, &place) &&
-           token_bucket_level(&host_at(connections, place)->failures, now_ns) <= 0;
+    if (!id_map_get(&connections->host_ids, address, &place))
+        return false;
+    struct new_host *host = host_at(connections, place);
+    return token_bucket_level(&host->failures, now_ns) <= 0 ||
+           token_bucket_level(&host->unfinished, now_ns) <= 0;
 }
 
-static void count_failure(struct new_connections *connections, uint64_t address, int64_t now_ns)
+static void count_failure(struct new_connections *connections, uint64_t address, bool is_unfinished,
+                          int64_t now_ns)
 {
     struct new_host *host = host_of(connections, address, now_ns);
-    if (host == NULL || token_bucket_level(&host->failures, now_ns) <= 0)
+    if (host == NULL)
         return;
-    token_bucket_spend(&host->failures, 1);
-    if (host->failures.level <= 0)
+    struct token_bucket *bucket = is_unfinished ? &host->unfinished : &host->failures;
+    if (token_bucket_level(bucket, now_ns) <= 0)
+        return;
+    token_bucket_spend(bucket, 1);
+    if (bucket->level <= 0)
         refused_addresses_add(&connections->refused, address, now_ns);
 }
 
@@ -190,6 +199,7 @@ static void host_wait_take(struct new_connections *connections, struct new_host 
         host->last = entry->of_host.prev;
     if (--host->waiting > 0)
         return;
+    host->proved = 0;
     hosts_take(connections, &connections->busy, host);
     hosts_push(connections, &connections->idle, host);
 }
@@ -231,6 +241,27 @@ static void wait_take(struct new_connections *connections, struct new_connection
     host_wait_take(connections, host_at(connections, place), entry);
 }
 
+/* Whether one that waits may be one of those that showed a known key; then it is none of them any
+ * more. */
+static bool take_proof(struct new_connections *connections, const struct new_connection *entry)
+{
+    uint32_t place;
+    if (entry->state != CONNECTION_WAITING ||
+        !id_map_get(&connections->host_ids, entry->address, &place) ||
+        host_at(connections, place)->proved == 0)
+        return false;
+    host_at(connections, place)->proved -= 1;
+    return true;
+}
+
+void new_connections_proved(struct new_connections *connections, uint64_t address, int64_t now_ns)
+{
+    struct new_host *host =
+        address != 0 && connections->counts_failures ? host_of(connections, address, now_ns) : NULL;
+    if (host != NULL)
+        host->proved += 1;
+}
+
 /* ---- what becomes of a connection ------------------------------------------------------------ */
 
 static enum lane lane_of(const struct new_connections *connections,
@@ -239,15 +270,17 @@ static enum lane lane_of(const struct new_connections *connections,
     return (enum lane)((entry - connections->items) % LANE_COUNT);
 }
 
-static void leave(struct new_connections *connections, struct new_connection *entry, int64_t now_ns)
+static void leave(struct new_connections *connections, struct new_connection *entry,
+                  bool is_unfinished, int64_t now_ns)
 {
     if (entry->state == CONNECTION_NONE)
         return;
-    bool is_failure = entry->state != CONNECTION_SPEAKS && !entry->has_spoken;
+    bool is_silent = entry->state != CONNECTION_SPEAKS && !entry->has_spoken;
+    bool is_failure = is_silent && (is_unfinished || !take_proof(connections, entry));
     if (entry->state == CONNECTION_WAITING)
         wait_take(connections, entry);
     if (is_failure && !entry->is_refused && entry->address != 0 && connections->counts_failures)
-        count_failure(connections, entry->address, now_ns);
+        count_failure(connections, entry->address, is_unfinished, now_ns);
     if (entry->state == CONNECTION_LEAVING)
         connections->leaving -= 1;
     else
@@ -263,7 +296,7 @@ bool new_connections_came(struct new_connections *connections, enum lane lane, i
     struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry == NULL)
         return !is_refused;
-    leave(connections, entry, now_ns); /* the connection that had this descriptor is gone */
+    leave(connections, entry, false, now_ns); /* the connection that had this descriptor is gone */
     *entry = (struct new_connection){.address = address, .is_refused = is_refused};
     if (is_refused) {
         entry->state = CONNECTION_LEAVING;
@@ -288,6 +321,7 @@ void new_connections_spoke(struct new_connections *connections, enum lane lane, 
     struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry == NULL || entry->state != CONNECTION_WAITING)
         return;
+    (void)take_proof(connections, entry);
     wait_take(connections, entry);
     entry->state = CONNECTION_SPEAKS;
     entry->has_spoken = true;
@@ -302,11 +336,11 @@ void new_connections_forgotten(struct new_connections *connections, enum lane la
 }
 
 void new_connections_left(struct new_connections *connections, enum lane lane, int fd,
-                          int64_t now_ns)
+                          bool is_unfinished, int64_t now_ns)
 {
     struct new_connection *entry = entry_of(connections, lane, fd);
     if (entry != NULL)
-        leave(connections, entry, now_ns);
+        leave(connections, entry, is_unfinished, now_ns);
 }
 
 /* ---- who goes -------------------------------------------------------------------------------- */

@@ -19,6 +19,11 @@
  * listen_filter.h lets none of its connections begin.  Those that were accepted by then are closed,
  * and do not count.  Clients that greet count nothing, however many share an address.
  *
+ * A client ends a connection in the middle of its handshake when the broker is slow: it asks on
+ * another one what listens there, or tries again.  A thousand good clients of one address may do so
+ * at once.  Such an end costs the broker less, and has a wider bound of its own.  Whoever has shown
+ * a known key may end without a word: a client dials for data early, and may not need it then.
+ *
  * Pure: descriptors and addresses are numbers, and the caller closes connections. */
 #ifndef IO_NEW_CONNECTIONS_H
 #define IO_NEW_CONNECTIONS_H
@@ -50,9 +55,11 @@ struct new_connection {
 struct new_host {
     uint64_t address;
     uint32_t waiting;
-    uint32_t first, last;         /* of these, the one that waits longest first */
-    struct token_bucket failures; /* that it may have */
-    struct new_place place;       /* in busy, or in idle */
+    uint32_t proved;      /* handshakes of these that had a known key, and have said nothing */
+    uint32_t first, last; /* of these, the one that waits longest first */
+    struct token_bucket failures;   /* that it may have */
+    struct token_bucket unfinished; /* handshakes that it may leave in the middle */
+    struct new_place place;         /* in busy, or in idle */
 };
 
 struct new_hosts {
@@ -90,15 +97,18 @@ bool new_connections_came(struct new_connections *connections, enum lane lane, i
                           uint64_t address, int64_t now_ns);
 /* Whether it was let go: what it says is not heard. */
 bool new_connections_is_leaving(struct new_connections *connections, enum lane lane, int fd);
+/* A handshake of this address had a key that is known; which of its connections that was, libzmq
+ * does not say.  So as many of them may end without a word, and count nothing. */
+void new_connections_proved(struct new_connections *connections, uint64_t address, int64_t now_ns);
 /* The first part of it was read, and it has a place among the peers.  Those that are too many must
  * have been let go before (new_connections_next()), or more than open_max would speak. */
 void new_connections_spoke(struct new_connections *connections, enum lane lane, int fd);
 /* It is not heard any more; what was said to it last has a new connection's time to arrive. */
 void new_connections_forgotten(struct new_connections *connections, enum lane lane, int fd,
                                int64_t now_ns);
-/* It is closed. */
+/* It is closed; is_unfinished: in the middle of its handshake, which was right up to there. */
 void new_connections_left(struct new_connections *connections, enum lane lane, int fd,
-                          int64_t now_ns);
+                          bool is_unfinished, int64_t now_ns);
 
 /* When the next one has to go if nobody comes; INT64_MAX: never. */
 int64_t new_connections_due_ns(const struct new_connections *connections);

@@ -42,6 +42,15 @@ uint64_t peer_address_number(const struct sockaddr_storage *address)
     return ipv6_number(&ipv6.sin6_addr);
 }
 
+uint64_t peer_address_read(const char *text)
+{
+    struct in_addr ipv4;
+    struct in6_addr ipv6;
+    if (inet_pton(AF_INET, text, &ipv4) == 1)
+        return ipv4_number(&ipv4);
+    return inet_pton(AF_INET6, text, &ipv6) == 1 ? ipv6_number(&ipv6) : 0;
+}
+
 uint64_t peer_address(int fd)
 {
     struct sockaddr_storage address;

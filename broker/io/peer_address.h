@@ -12,6 +12,8 @@ enum { PEER_ADDRESS_TEXT_BYTES = 64 };
 /* A number for each IPv4 address, and for each IPv6 network of 64 bits: a host has all addresses of
  * such a network.  0: not known, or no address of the internet. */
 uint64_t peer_address_number(const struct sockaddr_storage *address);
+/* Of an address as text. */
+uint64_t peer_address_read(const char *text);
 /* Of who is at the other end. */
 uint64_t peer_address(int fd);
 

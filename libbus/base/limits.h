@@ -61,6 +61,10 @@
 /* Handshakes of one address that may fail, in a second and at once.  One with keys costs 1 ms. */
 #define LIMIT_HANDSHAKE_FAILURES 20
 #define LIMIT_HANDSHAKE_BURST 64
+/* ... and those that it may leave in the middle.  A client does so at most twice in a few seconds
+ * on each channel while the broker is slow, and a thousand clients may share an address. */
+#define LIMIT_HANDSHAKES_UNFINISHED 100
+#define LIMIT_UNFINISHED_BURST 4096
 /* How long an address may begin no connection when it had more, and how many such addresses there
  * are at a time.  Connections of further ones are closed when they are accepted. */
 #define LIMIT_REFUSED_ADDRESS_MS 1000

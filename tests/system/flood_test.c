@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,8 @@ enum {
     SILENT = 10000,
     SILENT_WITHOUT_KEYS = LIMIT_NEW_CONNECTIONS + 500,
     GOOD = 1000,
+    COMERS = 200,
+    STANDSTILL_MS = 2500, /* what a standstill is, not a time to wait for something */
     FLOODERS = 200,
     OWN_DESCRIPTORS = 500,
     KNOCKS = 4000,
@@ -124,7 +127,8 @@ static void expect_parties_among_silent_ones(int most)
     int64_t begin_ms = test_now_ms();
     expect_parties_get_in();
     int64_t passed_ms = test_now_ms() - begin_ms;
-    cr_log_info("two parties came, spoke and went in %lld ms", (long long)passed_ms);
+    cr_log_info("figure: two parties came, spoke and went beside %d silent connections: %lld ms",
+                count, (long long)passed_ms);
     cr_expect_lt(passed_ms, 10000); /* a second, ten times */
     while (count > 0)
         close(fds[--count]);
@@ -163,6 +167,66 @@ Test(flood, of_good_parties_gets_in)
     for (int i = 0; i < GOOD; i++)
         zmq_close(sockets[i]);
     zmq_ctx_term(context);
+}
+
+/* ---- good parties beside a slow broker ------------------------------------------------------- */
+
+struct comer {
+    pthread_t thread;
+    char party[32];
+    struct bus *bus;
+    enum bus_err err;
+};
+
+static void stand_still(int64_t ms)
+{
+    process_signal(&stage.process, SIGSTOP);
+    usleep((useconds_t)ms * 1000);
+    process_signal(&stage.process, SIGCONT);
+}
+
+static void *come(void *given)
+{
+    struct comer *comer = given;
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = comer->party;
+    comer->err = bus_open(stage.control, &options, 3 * SOON_MS, &comer->bus, NULL);
+    return NULL;
+}
+
+/* Nothing of the log so far has these words. */
+static void expect_no_log(const char *words)
+{
+    struct bus *last = must_open("plast"); /* what was worth a line has one by now */
+    must_close(&last);
+    cr_expect_null(strstr(process_complained(&stage.process), words), "%s",
+                   process_complained(&stage.process));
+}
+
+/* Each of them asks on another connection what listens there, as no handshake ends for a second.
+ * Later each dials again and again, for control and for data, and needs one of each at the end. */
+Test(flood, of_good_parties_beside_a_slow_broker_gets_in)
+{
+    static struct comer comers[COMERS];
+    open_with_keys();
+    process_signal(&stage.process, SIGSTOP); /* all of them dial while nobody answers */
+    for (int i = 0; i < COMERS; i++) {
+        snprintf(comers[i].party, sizeof comers[i].party, "p%d", i);
+        cr_assert_eq(pthread_create(&comers[i].thread, NULL, come, &comers[i]), 0);
+    }
+    stand_still(STANDSTILL_MS);
+    for (int i = 0; i < COMERS; i++) {
+        cr_assert_eq(pthread_join(comers[i].thread, NULL), 0);
+        cr_assert_eq(comers[i].err, BUS_OK, "p%d: %s", i, code_name(comers[i].err));
+    }
+    expect_no_log("refused new connections");
+    stand_still(2 * STANDSTILL_MS);
+    for (int i = 0; i < COMERS; i++)
+        must_publish(comers[i].bus, "w", "value");
+    for (int i = 0; i < COMERS; i++)
+        must_close(&comers[i].bus);
+    expect_no_log("refused new connections");
 }
 
 /* ---- unknown keys ---------------------------------------------------------------------------- */

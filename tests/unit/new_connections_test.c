@@ -87,8 +87,8 @@ Test(new_connections, stay_when_they_have_spoken_until_nobody_hears_them)
 Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
 {
     come(7, 3, 0);
-    new_connections_left(&connections, LANE_CONTROL, 8, 0);
-    new_connections_left(&connections, LANE_CONTROL, 8, 0);
+    new_connections_left(&connections, LANE_CONTROL, 8, false, 0);
+    new_connections_left(&connections, LANE_CONTROL, 8, false, 0);
     cr_expect_eq(connections.open, 2);
     came(LANE_CONTROL, 7, HOST, 500); /* that 7 was closed was not told */
     cr_expect_eq(connections.open, 2);
@@ -96,7 +96,7 @@ Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
     expect_none(499 + WAIT_NS);
     expect_next(500 + WAIT_NS, 7);
     cr_expect_eq(connections.leaving, 2);
-    new_connections_left(&connections, LANE_CONTROL, 9, 0);
+    new_connections_left(&connections, LANE_CONTROL, 9, false, 0);
     came(LANE_CONTROL, 7, HOST, 600);
     cr_expect_eq(connections.leaving, 0);
     cr_expect_eq(connections.open, 1);
@@ -104,7 +104,7 @@ Test(new_connections, that_left_are_none_and_their_descriptors_are_used_again)
     new_connections_spoke(&connections, LANE_CONTROL, 7); /* too late */
     new_connections_forgotten(&connections, LANE_CONTROL, 7, 700);
     expect_none(INT64_MAX - 1);
-    new_connections_left(&connections, LANE_CONTROL, 7, 0);
+    new_connections_left(&connections, LANE_CONTROL, 7, false, 0);
     cr_expect_eq(connections.open, 0);
 }
 
@@ -134,7 +134,7 @@ Test(new_connections, make_room_for_connections_as_long_as_there_are_any)
     come(10, 1, 0);
     expect_next(1, 8);
     expect_none(1); /* it counts as gone before it is */
-    new_connections_left(&connections, LANE_CONTROL, 8, 0);
+    new_connections_left(&connections, LANE_CONTROL, 8, false, 0);
     expect_none(1);
     new_connections_spoke(&connections, LANE_CONTROL, 9);
     new_connections_spoke(&connections, LANE_CONTROL, 10);
@@ -162,15 +162,15 @@ Test(new_connections, keep_a_place_for_the_data_connection_of_who_is_in)
     }
     came(LANE_CONTROL, 20, HOST, 0);
     expect_next(1, 20);
-    new_connections_left(&connections, LANE_CONTROL, 20, 1);
+    new_connections_left(&connections, LANE_CONTROL, 20, false, 1);
     came(LANE_DATA, 14, HOST, 1);
     expect_none(2);
     new_connections_spoke(&connections, LANE_DATA, 14);
     came(LANE_DATA, 15, HOST, 2);
     expect_next(2, 15); /* it is nobody's */
-    new_connections_left(&connections, LANE_DATA, 15, 2);
-    new_connections_left(&connections, LANE_DATA, 14, 3);
-    new_connections_left(&connections, LANE_CONTROL, 4, 3);
+    new_connections_left(&connections, LANE_DATA, 15, false, 2);
+    new_connections_left(&connections, LANE_DATA, 14, false, 3);
+    new_connections_left(&connections, LANE_CONTROL, 4, false, 3);
     came(LANE_CONTROL, 20, HOST, 3);
     expect_none(4);
 }
@@ -183,7 +183,7 @@ Test(new_connections, without_a_descriptor_or_memory_are_not_known)
     come(3, 1, 0);
     new_connections_spoke(&connections, LANE_CONTROL, 3);
     new_connections_forgotten(&connections, LANE_CONTROL, 3, 0);
-    new_connections_left(&connections, LANE_CONTROL, 3, 0);
+    new_connections_left(&connections, LANE_CONTROL, 3, false, 0);
     cr_expect_eq(connections.open, 0);
     expect_none(INT64_MAX - 1);
 }
@@ -227,7 +227,7 @@ static int fail_from(uint64_t address, int count, int64_t now_ns)
     int let_in = 0;
     for (int i = 0; i < count; i++) {
         let_in += new_connections_came(&connections, LANE_CONTROL, 5, address, now_ns);
-        new_connections_left(&connections, LANE_CONTROL, 5, now_ns);
+        new_connections_left(&connections, LANE_CONTROL, 5, false, now_ns);
     }
     return let_in;
 }
@@ -250,6 +250,41 @@ Test(new_connections, of_an_address_may_fail_so_often_and_no_more)
     cr_expect_geq(let_in, 9 * LIMIT_HANDSHAKE_FAILURES, "%d", let_in);
     cr_expect_leq(let_in, 10 * LIMIT_HANDSHAKE_FAILURES, "%d", let_in);
     cr_expect_eq(fail_from(HOST, 1000, 100 * S), LIMIT_HANDSHAKE_BURST);
+}
+
+/* A thousand clients may look what listens there, while the broker is slow. */
+Test(new_connections, of_an_address_may_leave_more_handshakes_in_the_middle)
+{
+    connections.counts_failures = true;
+    for (int count = 0; count < LIMIT_UNFINISHED_BURST; count++) {
+        cr_assert(new_connections_came(&connections, LANE_CONTROL, 5, HOST, 0), "%d", count);
+        new_connections_left(&connections, LANE_CONTROL, 5, true, 0);
+    }
+    cr_expect_not(new_connections_came(&connections, LANE_CONTROL, 5, HOST, 0));
+    new_connections_left(&connections, LANE_CONTROL, 5, true, 0);
+    cr_expect_eq(fail_from(HOST, 1, 0), 0, "it is refused");
+    cr_expect_eq(fail_from(OTHER, LIMIT_HANDSHAKE_BURST + 1, 0), LIMIT_HANDSHAKE_BURST);
+    int64_t later_ns = LIMIT_REFUSED_ADDRESS_MS * (S / 1000);
+    cr_expect_eq(fail_from(HOST, 1000, later_ns), LIMIT_HANDSHAKE_BURST, "they have their own");
+}
+
+/* A client dials for data early, and may go again without a word. */
+Test(new_connections, that_showed_a_known_key_may_end_without_a_word)
+{
+    enum { MANY = 1000 };
+    connections.counts_failures = true;
+    for (int fd = 0; fd < MANY; fd++) {
+        came(LANE_DATA, fd, HOST, 0);
+        new_connections_proved(&connections, HOST, 0);
+    }
+    for (int fd = 0; fd < MANY; fd++) {
+        if (fd % 2 == 0)
+            new_connections_spoke(&connections, LANE_DATA, fd);
+        new_connections_left(&connections, LANE_DATA, fd, false, 0);
+    }
+    cr_expect_eq(fail_from(HOST, MANY, 0), LIMIT_HANDSHAKE_BURST, "nothing is left of them");
+    new_connections_proved(&connections, OTHER, 0);
+    cr_expect_eq(fail_from(OTHER, MANY, 0), LIMIT_HANDSHAKE_BURST + 1);
 }
 
 Test(new_connections, of_an_address_with_too_many_failures_are_refused_for_a_while)
@@ -289,7 +324,7 @@ Test(new_connections, that_greet_count_nothing_however_many_there_are)
     for (int fd = 0; fd < 2000; fd++) { /* and go, dropped by the core or not */
         if (fd % 2 == 0)
             new_connections_forgotten(&connections, LANE_CONTROL, fd, 0);
-        new_connections_left(&connections, LANE_CONTROL, fd, 0);
+        new_connections_left(&connections, LANE_CONTROL, fd, false, 0);
     }
     cr_expect_eq(fail_from(HOST, LIMIT_HANDSHAKE_BURST, 0), LIMIT_HANDSHAKE_BURST);
 }
@@ -304,7 +339,7 @@ Test(new_connections, that_are_silent_count_when_they_are_closed)
     came(LANE_CONTROL, 1000, HOST, WAIT_NS); /* they are not closed yet */
     new_connections_spoke(&connections, LANE_CONTROL, 1000);
     for (int fd = 0; fd < LIMIT_HANDSHAKE_BURST; fd++)
-        new_connections_left(&connections, LANE_CONTROL, fd, WAIT_NS);
+        new_connections_left(&connections, LANE_CONTROL, fd, false, WAIT_NS);
     cr_expect_not(new_connections_came(&connections, LANE_CONTROL, 0, HOST, WAIT_NS));
 }
 

@@ -46,6 +46,17 @@ Test(peer_address, is_a_text_for_people)
     expect_text("ffff:ffff:ffff:ffff::1", "ffff:ffff:ffff:ffff::/64");
 }
 
+/* As libzmq tells it. */
+Test(peer_address, is_the_same_as_text)
+{
+    static const char *const texts[] = {"127.0.0.1", "10.0.0.9", "::1", "2001:db8:1:2:3:4:5:6",
+                                        "::ffff:127.0.0.1"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        cr_expect_eq(peer_address_read(texts[i]), number_of(texts[i]), "%s", texts[i]);
+    cr_expect_eq(peer_address_read("localhost:1000:1000:7"), 0);
+    cr_expect_eq(peer_address_read(""), 0);
+}
+
 Test(peer_address, is_none_elsewhere)
 {
     struct sockaddr_storage address = {.ss_family = AF_UNIX};
