@@ -3,6 +3,8 @@
 #include "libbus/io/link.h"
 
 #include "libbus/base/limits.h"
+#include "tests/lib/process.h"
+#include "tests/lib/stranger.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -18,6 +20,8 @@
 
 /* A bound against hanging; what is waited for comes in some ms. */
 enum { SOON_MS = 20000, ENDPOINT_BYTES = 128 };
+/* After so long a connection without a greeting is asked; how long nobody lets it. */
+enum { ASKED_MS = 1000, WOKEN_MS = 400 };
 
 static struct link *subject;
 static void *context;
@@ -130,6 +134,37 @@ static void expect_fault(const char *endpoint, enum link_fault fault)
     expect_closed_soon(LINK_CONTROL);
     cr_expect_eq(link_fault(subject, LINK_CONTROL), fault, "%s: %d", endpoint,
                  (int)link_fault(subject, LINK_CONTROL));
+}
+
+/* Whoever is woken while it asks what listens there asks once more, later. */
+Test(link_zmq, asks_again_what_listens_if_it_was_woken)
+{
+    struct stranger stranger;
+    cr_assert(stranger_start(&stranger, STRANGER_ANSWERS));
+    cr_assert_eq(link_connect(subject, LINK_CONTROL, stranger.endpoint), LINK_OK);
+    int64_t begin_ms = test_now_ms();
+    for (int64_t ms = 0; ms < SOON_MS && !closed[LINK_CONTROL]; ms = test_now_ms() - begin_ms) {
+        if (ms >= ASKED_MS && ms < ASKED_MS + WOKEN_MS)
+            link_wake(subject);
+        wait_for(WOKEN_MS / 8, no_room);
+    }
+    cr_expect(closed[LINK_CONTROL], "it was not asked again");
+    cr_expect_eq(link_fault(subject, LINK_CONTROL), LINK_FAULT_NO_ZEROMQ);
+    stranger_stop(&stranger);
+}
+
+/* It is ZeroMQ, and no broker. */
+Test(link_zmq, tells_that_a_password_is_asked_for)
+{
+    int is_plain = 1;
+    char endpoint[ENDPOINT_BYTES];
+    size_t bytes = sizeof endpoint;
+    void *router = zmq_socket(context, ZMQ_ROUTER);
+    cr_assert_eq(zmq_setsockopt(router, ZMQ_PLAIN_SERVER, &is_plain, sizeof is_plain), 0);
+    cr_assert_eq(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
+    cr_assert_eq(zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &bytes), 0);
+    expect_fault(endpoint, LINK_FAULT_OTHER_MECHANISM);
+    zmq_close(router);
 }
 
 /* A service that takes a connection, reads some of it and closes. */
