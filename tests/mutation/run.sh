@@ -140,6 +140,8 @@ while read -r name file test promise short program; do
             if [ "$program" != - ]; then
                 mutant=$build/tests/$test
                 export ERRBUSD="$work/bin/errbusd" ERRBUS="$work/bin/errbus"
+                [ "$program" != tests/errbusd_failpoints ] ||
+                    export ERRBUSD_FAILPOINTS="$work/bin/errbusd_failpoints"
             fi
             ERRBUS_SIM_SHRINK=0 ERRBUS_SIM_SEEDS="${MUTATION_SEEDS:-2000}" timeout 300 "$mutant"
         ) >"$work/said" 2>&1 || code=$?

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* rotation_test.c -- the key of a client, and that of the broker, are changed while a party writes
- * and another reads: no value is lost, and none comes twice. */
+ * and another reads: no value is lost, and none comes twice.  A key ends with its day. */
 #include "tests/lib/expect.h"
 #include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bus/access.h>
@@ -17,7 +21,10 @@
 #define PATH_BYTES 256
 #define TEXT_BYTES 2048
 
-enum { AT_ONCE = 200 }; /* values that are written before the next thing is changed */
+enum {
+    DAY_S = 24 * 3600,
+    AT_ONCE = 200
+}; /* values that are written before the next thing is changed */
 
 static struct folder folder;
 static char alice_path[PATH_BYTES], bob_path[PATH_BYTES], new_path[PATH_BYTES];
@@ -265,4 +272,94 @@ Test(rotation, of_the_broker_loses_nothing)
     snprintf(both, sizeof both, "tcp://%s@%s", new_key, control); /* the new one suffices now */
     alice = must_open_as("alice", alice_path, both);
     must_close(&alice);
+}
+
+/* ---- the last day of a key ------------------------------------------------------------------- */
+
+/* As in tests/lib/skew/skew.c: what the clocks of the broker are ahead. */
+enum { OF_MACHINE, ON_WALL, CLOCKS };
+static _Atomic int64_t *ahead_s;
+
+static void start_with_clocks(void)
+{
+    char path[PATH_BYTES], variable[PATH_BYTES + 32], control[PATH_BYTES];
+    const char *line = NULL;
+    stage_close();
+    snprintf(path, sizeof path, "%s/clocks", folder.path);
+    snprintf(variable, sizeof variable, "ERRBUS_SKEW_FILE=%s", path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(ftruncate(fd, CLOCKS * sizeof *ahead_s), 0);
+    void *found = mmap(NULL, CLOCKS * sizeof *ahead_s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cr_assert_neq(found, MAP_FAILED);
+    ahead_s = found;
+    close(fd);
+    const char *const argv[] = {"errbusd_failpoints",
+                                "--control",
+                                "tcp://127.0.0.1:*",
+                                "--data",
+                                "tcp://127.0.0.1:*",
+                                "--access",
+                                access_path,
+                                "--key",
+                                broker_path,
+                                "--journal",
+                                "none",
+                                NULL};
+    cr_assert(process_start(&stage.process, argv, (const char *const[]){variable, NULL}));
+    cr_assert(process_line(&stage.process, 2 * SOON_MS, &line), "%s",
+              process_complained(&stage.process));
+    cr_assert_eq(sscanf(line, "errbusd ready control=%255s ", control), 1);
+    snprintf(stage.control, sizeof stage.control, "%s", control);
+}
+
+/* The first key of alice ends tomorrow, as carol's only one; alice has another one as well. */
+static void write_access_until_tomorrow(const char *carol_key)
+{
+    char text[TEXT_BYTES], day[32];
+    time_t tomorrow = time(NULL) + DAY_S;
+    struct tm date;
+    cr_assert_not_null(gmtime_r(&tomorrow, &date));
+    cr_assert_gt(strftime(day, sizeof day, "%Y-%m-%d", &date), 0);
+    snprintf(text, sizeof text,
+             "key alice %s until %s\nkey alice %s\nkey carol %s until %s\nkey bob %s\n"
+             "group all alice bob carol\nallow all party in default\nallow bob admin\n",
+             alice_key, day, new_key, carol_key, day, bob_key);
+    cr_assert(folder_write(&folder, "access", text, access_path));
+}
+
+/* Nobody reloads anything: the clock alone ends the key.  Whoever has another key goes on. */
+Test(rotation, of_a_key_that_ends_with_its_day)
+{
+    char carol_path[PATH_BYTES], carol_key[BUS_KEY_TEXT_BYTES];
+    struct bus_error *error = NULL;
+    struct bus_msg *msg = NULL;
+    make_key("carol.key", carol_path, carol_key);
+    make_key("new.key", new_path, new_key);
+    write_access_until_tomorrow(carol_key);
+    start_with_clocks();
+    struct bus *alice = must_open_as("alice", alice_path, stage.control);
+    struct bus *bob = must_open_as("bob", bob_path, stage.control);
+    struct bus *carol = must_open_as("carol", carol_path, stage.control);
+    struct bus_admin *admin = must_administer(stage.control);
+    struct bus_sub *sub = must_subscribe(bob, "alice/w");
+    must_publish(alice, "w", "before");
+    must_publish(carol, "w", "before");
+    expect_awaited(bob, "carol/w", 0, "before");
+    expect_value(sub, "alice/w", 0, "before");
+    cr_assert_eq(rename(new_path, alice_path), 0);
+    expect_key(admin, "alice", alice_key); /* nothing has ended yet */
+    atomic_store(&ahead_s[ON_WALL], 2 * DAY_S);
+    expect_code_of(bus_await(carol, "bob/never", 0, 2 * SOON_MS, &msg, &error), BUS_EDENIED,
+                   &error);
+    must_publish(alice, "w", "after");
+    must_flush(alice);
+    expect_value(sub, "alice/w", 1, "after"); /* by the same incarnation */
+    expect_key(admin, "alice", new_key);
+    (void)bus_close(&carol, BUS_POLL); /* the broker does not let it in */
+    bus_sub_close(&sub);
+    bus_admin_close(&admin);
+    must_close(&bob);
+    must_close(&alice);
+    munmap(ahead_s, CLOCKS * sizeof *ahead_s);
 }
