@@ -420,12 +420,13 @@ Test(core_quota, counts_subscriptions_over_all_jobs_and_durable_names)
 /* ---- bytes of attachments -------------------------------------------------------------------- */
 
 static char brought[100]; /* what came of the last piece */
+static const char *brought_to = "job";
 
 static void bring(conn_id conn, const char *error, const char *name)
 {
     message(conn, (struct msg){.type = MSG_BRING,
                                .as.bring = {.request = 7,
-                                            .job = span_text("job"),
+                                            .job = span_text(brought_to),
                                             .error = span_text(error),
                                             .name = span_text(name),
                                             .promised = ERROR_BYTES_UNKNOWN}});
@@ -485,6 +486,130 @@ Test(core_quota, counts_bytes_of_attachments_by_the_party_of_the_error)
     expect_brought(21, "job/alice/1/3", "e", 1, false);
     limit_anew("limit alice attachments 1001\n");
     expect_brought(21, "job/alice/1/4", "f", 1, true);
+}
+
+/* ---- over two connections and two jobs ------------------------------------------------------- */
+
+/* What alice may have is shared by both: as many as the limit pass, on whichever connection, and
+ * then none does on either. */
+enum { ELSEWHERE = 21, COURIER = 41, COURIER_ELSEWHERE = 61, MAY_HAVE = 4 };
+static const conn_id shared[] = {ALICE, ELSEWHERE};
+static uint32_t shared_topics[2];
+
+static void join_two(const char *limits)
+{
+    limited(limits);
+    job_name = "job-2";
+    join(ELSEWHERE);
+    job_name = "job";
+    join(ALICE);
+}
+
+static void open_two(void)
+{
+    shared_topics[0] = open_topic(ALICE, "alice/a");
+    shared_topics[1] = open_topic(ELSEWHERE, "alice/b");
+}
+
+static bool was_refused(void)
+{
+    bool is_refused = strstr(said, "refusal") != NULL;
+    cr_expect_eq(is_refused, strstr(said, "rejected of alice") != NULL, "%s", said);
+    forget();
+    return is_refused;
+}
+
+static bool reserves(unsigned which, uint64_t seq)
+{
+    forget();
+    reserve(shared[which], shared_topics[which], seq);
+    return !was_refused();
+}
+
+static bool publishes(unsigned which, uint64_t seq)
+{
+    forget();
+    publish(shared[which], shared_topics[which], seq, 1, 5);
+    return !was_refused();
+}
+
+/* Each of them takes the next one in turn, and then one more each is too much. */
+static void expect_shared(bool (*takes)(unsigned which, uint64_t seq))
+{
+    for (uint64_t i = 0; i < MAY_HAVE + 2; i++)
+        cr_expect_eq(takes(i % 2, i / 2), i < MAY_HAVE, "number %u of %u", (unsigned)i + 1,
+                     MAY_HAVE);
+}
+
+Test(core_quota, counts_open_slots_over_two_connections_and_jobs)
+{
+    join_two("limit alice open-slots 4\n");
+    open_two();
+    expect_shared(reserves);
+    commit(ALICE, shared_topics[0], 0, 8); /* makes room for one, in the other job */
+    cr_expect(reserves(1, MAY_HAVE / 2 + 1));
+    cr_expect_not(reserves(1, MAY_HAVE / 2 + 2));
+    cr_expect_not(reserves(0, MAY_HAVE / 2 + 1));
+}
+
+Test(core_quota, counts_bytes_over_two_connections_and_jobs)
+{
+    char limits[100];
+    snprintf(limits, sizeof limits, "limit alice bytes %d\n", (int)(MAY_HAVE * value_weight()));
+    join_two(limits);
+    join(BOB);
+    job_name = "job-2";
+    join(22);
+    job_name = "job";
+    subscribe(BOB, 1, "alice/a", "keep", 0, 0); /* needed until they are acknowledged */
+    subscribe(22, 1, "alice/b", "keep", 0, 0);
+    open_two();
+    expect_shared(publishes);
+}
+
+Test(core_quota, counts_one_byte_less_over_two_connections_and_jobs)
+{
+    char limits[100];
+    snprintf(limits, sizeof limits, "limit alice bytes %d\n", (int)(MAY_HAVE * value_weight()) - 1);
+    join_two(limits);
+    join(BOB);
+    subscribe(BOB, 1, "alice/a", "keep", 0, 0);
+    open_two();
+    for (uint64_t i = 0; i < MAY_HAVE - 1; i++)
+        cr_expect(publishes(0, i));
+    cr_expect_not(publishes(0, MAY_HAVE - 1));
+    subscribe(BOB, 2, "alice/b", "", 0, 0);
+    cr_expect_not(publishes(1, 0), "the other job has no more");
+}
+
+Test(core_quota, counts_topics_over_two_connections_and_jobs)
+{
+    static const char *const names[] = {"alice/a", "alice/b", "alice/c"};
+    join_two("limit alice topics 4\n");
+    for (unsigned i = 0; i < MAY_HAVE + 2; i++) {
+        char expected[64];
+        ask_topic(shared[i % 2], names[i / 2]);
+        snprintf(expected, sizeof expected, "%u < opened %d next 0\n", shared[i % 2],
+                 i < MAY_HAVE ? 0 : 4);
+        EXPECT(expected);
+    }
+}
+
+Test(core_quota, counts_attachments_over_two_connections_and_jobs)
+{
+    join_two("limit alice attachments 1000\n");
+    observe(COURIER, "job");
+    observe(COURIER_ELSEWHERE, "job-2");
+    attach(COURIER, COURIER + 10, tokens[COURIER]);
+    attach(COURIER_ELSEWHERE, COURIER_ELSEWHERE + 10, tokens[COURIER_ELSEWHERE]);
+    forget();
+    expect_brought(COURIER, "job/alice/1/1", "a", 500, true);
+    brought_to = "job-2";
+    expect_brought(COURIER_ELSEWHERE, "job-2/alice/1/1", "a", 499, true);
+    expect_brought(COURIER_ELSEWHERE, "job-2/alice/1/1", "b", 2, false);
+    brought_to = "job";
+    expect_brought(COURIER, "job/alice/1/1", "b", 1, true);
+    expect_brought(COURIER, "job/alice/1/1", "c", 1, false);
 }
 
 /* ---- the rate -------------------------------------------------------------------------------- */
