@@ -4,6 +4,7 @@
  * Each is made twice: where bob is there, with all that it is about, and where he never was.  The
  * attacker is answered alike, so it learns nothing; nobody else is told anything; the tables of the
  * core are as before; and bob's next value is delivered. */
+#include "broker/core/record/rights.h"
 #include "tests/unit/core_driver.h"
 
 #include <string.h>
@@ -263,6 +264,7 @@ QUESTION(drops_a_dead_letter, DEAD, dead, ITS_JOB, .group = {"g", 1}, .how = 2)
 QUESTION(fetches_an_attachment, FETCH, fetch, ITS_STDERR)
 QUESTION(brings_an_attachment, BRING, bring, ITS_STDERR)
 QUESTION(lists_attachments, ATTACHMENTS, attachments, ITS_ERROR)
+QUESTION(asks_where_the_shards_are, SHARDS, shards, 0)
 
 static void creates_the_job(conn_id conn)
 {
@@ -384,6 +386,7 @@ static const struct attack {
     {"fetches an attachment", fetches_an_attachment, false, false},
     {"brings an attachment", brings_an_attachment, false, false},
     {"lists attachments", lists_attachments, false, false},
+    {"asks where the shards are", asks_where_the_shards_are, false, true}, /* all may know */
     {"taps the job", taps_the_job, false, false},
     {"reads bob's topic", reads_bobs_topic, false, false},
     {"reads all of bob", reads_all_of_bob, false, false},
@@ -402,13 +405,60 @@ enum { ATTACKS = sizeof attacks / sizeof attacks[0], ROLES = sizeof roles / size
 
 /* ---- what follows ---------------------------------------------------------------------------- */
 
-static char answer[1024];
+static char answer[2048];
+static unsigned denials; /* answers that say errbus.not_authorised */
 
 static void take_role(const struct role *role)
 {
     numbers[role->conn] = frames[role->conn] = 0;
     role->take(role->conn);
     forget();
+}
+
+/* What an answer says to people, and where it sends them. */
+struct words {
+    struct span type, text, endpoint;
+};
+
+/* Those of an error that is encoded in a message. */
+static struct words words_of_error(struct span error)
+{
+    struct error_record record;
+    uint32_t count = 0;
+    bool is_there =
+        error.bytes > 0 && error_decode(error, &record, 1, &count) == WIRE_OK && count > 0;
+    return is_there ? (struct words){.type = record.type, .text = record.message}
+                    : (struct words){.text = SPAN_NONE};
+}
+
+static struct words words_of(const struct msg *msg)
+{
+    if (msg->type == MSG_REFUSED)
+        return (struct words){msg->as.refused.type, msg->as.refused.message,
+                              msg->as.refused.endpoint};
+    if (msg->type == MSG_JOB_DONE)
+        return (struct words){msg->as.job_done.type, msg->as.job_done.message,
+                              msg->as.job_done.endpoint};
+    if (msg->type == MSG_SUBSCRIBED)
+        return words_of_error(msg->as.subscribed.error);
+    if (msg->type == MSG_TOPIC_OPENED)
+        return words_of_error(msg->as.topic_opened.error);
+    return (struct words){.text = SPAN_NONE};
+}
+
+/* `said` has none of them.  All that are denied are told the same, and are sent nowhere. */
+static void add_words(const struct msg *msg)
+{
+    struct words words = words_of(msg);
+    if (span_equal(words.type, span_text(ERROR_TYPE_NOT_AUTHORISED))) {
+        cr_assert(span_equal(words.text, span_text(RIGHTS_DENIED_TEXT)), "'%.*s'",
+                  (int)words.text.bytes, (const char *)words.text.data);
+        cr_assert_eq(words.endpoint.bytes, 0);
+        denials += 1;
+    }
+    snprintf(answer + strlen(answer), sizeof answer - strlen(answer), "%.*s at '%.*s'\n",
+             (int)words.text.bytes, (const char *)words.text.data, (int)words.endpoint.bytes,
+             (const char *)words.endpoint.data);
 }
 
 /* All that anybody is told. */
@@ -418,6 +468,8 @@ static void attack(const struct role *role, const struct attack *what)
     cr_assert_lt(said_bytes, sizeof answer);
     memcpy(answer, said, said_bytes);
     answer[said_bytes] = '\0';
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        add_words(&effects.msgs[i]);
     for (uint32_t i = 0; i < effects.frame_count; i++) {
         const struct frame *frame = &effects.frames[i].frame;
         if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC) /* `said` leaves these out */
@@ -517,4 +569,5 @@ Test(core_attacks, are_answered_alike_and_change_nothing)
         }
     }
     cr_expect_geq(made, 100, "%u", made);
+    cr_expect_geq(denials, 100, "%u", denials);
 }
