@@ -23,8 +23,11 @@
 enum {
     RATE = 4 * 1024 * 1024,
     RATE_MS = 2500,
+    RATE_LONG_MS = 10000,
     VALUE_BYTES = 16 * 1024,
     OPEN_SLOTS = 10000,
+    READERS = 3,
+    CLOSED_WITHIN_MS = 20000, /* 2 s, ten times */
     OTHERS = 1000,
     BEAT_MS = 2000, /* who is not heard for five seconds is suspect */
     TOPICS = 128,   /* each has a window of half a MiB: 64 MiB in all */
@@ -43,7 +46,7 @@ static void write_access(bool has_alice, bool has_bob, const char *more)
     char text[TEXT_BYTES];
     snprintf(text, sizeof text, "key alice %s\nkey bob %s\n%s%s%s", alice, bob,
              has_alice ? "allow alice party as alice alice-2 alice-3 in *\n" : "",
-             has_bob ? "allow bob party in *\n" : "", more);
+             has_bob ? "allow bob party as bob bob-2 bob-3 in *\n" : "", more);
     cr_assert(folder_write(&folder, "access", text, access_path));
 }
 
@@ -143,10 +146,12 @@ Test(quota, lets_a_writer_wait_for_its_rate)
     struct bus *writer = must_open_as("alice", "one", alice_key);
     struct bus *reader = must_open_as("bob", "one", bob_key);
     struct bus_sub *sub = must_subscribe(reader, "alice/w");
+    bool is_long = getenv("TEST_LONG") != NULL; /* on a machine that has time */
+    int64_t whole_ms = is_long ? RATE_LONG_MS : RATE_MS;
     uint64_t bytes = 0;
     int64_t begin_ms = test_now_ms();
     int64_t passed_ms = 0;
-    for (; passed_ms < RATE_MS; passed_ms = test_now_ms() - begin_ms) {
+    for (; passed_ms < whole_ms; passed_ms = test_now_ms() - begin_ms) {
         struct bus_msg *msg = NULL;
         expect_code(bus_publish(writer, "w", value, sizeof value), BUS_OK);
         expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
@@ -154,9 +159,10 @@ Test(quota, lets_a_writer_wait_for_its_rate)
         bytes += sizeof value;
     }
     uint64_t rate = bytes * 1000 / (uint64_t)passed_ms;
-    cr_log_info("%llu bytes a second", (unsigned long long)rate);
-    cr_expect_leq(rate, 2 * (uint64_t)RATE); /* within a tenth, ten times */
-    cr_expect_geq(rate, (uint64_t)RATE / 10);
+    cr_log_info("figure: a rate of 4 MiB/s over %lld ms: %.1f %% of it", (long long)passed_ms,
+                100.0 * (double)rate / RATE);
+    cr_expect_leq(rate, is_long ? RATE + RATE / 10 : 2 * RATE); /* within a tenth, ten times */
+    cr_expect_geq(rate, is_long ? RATE - RATE / 10 : RATE / 10);
     bus_sub_close(&sub);
     must_close(&writer);
     must_close(&reader);
@@ -164,27 +170,32 @@ Test(quota, lets_a_writer_wait_for_its_rate)
 
 /* ---- who lost access ------------------------------------------------------------------------- */
 
-/* Alice owes bob ten thousand values. */
+/* Alice owes ten thousand values to each of bob's readers. */
 static struct owed {
-    struct bus *writer, *reader;
-    struct bus_sub *sub;
+    struct bus *writer, *readers[READERS];
+    struct bus_sub *subs[READERS];
     struct bus_slot *slots[OPEN_SLOTS];
 } owed;
 
 static void begin_to_owe(const char *job)
 {
     owed.writer = must_open_as("alice", job, alice_key);
-    owed.reader = must_open_as("bob", job, bob_key);
-    owed.sub = must_subscribe(owed.reader, "alice/w");
+    for (int i = 0; i < READERS; i++) {
+        static const char *const names[READERS] = {"bob", "bob-2", "bob-3"};
+        owed.readers[i] = must_open_as(names[i], job, bob_key);
+        owed.subs[i] = must_subscribe(owed.readers[i], "alice/w");
+    }
     for (int i = 0; i < OPEN_SLOTS; i++)
         owed.slots[i] = must_reserve(owed.writer, "w");
     must_flush(owed.writer);
 }
 
-static void leave_reader(void)
+static void leave_readers(void)
 {
-    bus_sub_close(&owed.sub);
-    must_close(&owed.reader);
+    for (int i = 0; i < READERS; i++) {
+        bus_sub_close(&owed.subs[i]);
+        must_close(&owed.readers[i]);
+    }
 }
 
 /* She lost her access. */
@@ -202,19 +213,20 @@ Test(quota, fails_ten_thousand_open_slots_of_whoever_lost_access)
     write_access(false, true, "");
     int64_t begin_ns = test_now_ns();
     process_signal(&stage.process, SIGHUP);
-    for (uint64_t i = 0; i < OPEN_SLOTS; i++) {
+    for (uint64_t i = 0; i < READERS * OPEN_SLOTS; i++) {
         struct bus_msg *msg = NULL;
         struct bus_error *error = NULL;
-        cr_assert_eq(bus_sub_recv(owed.sub, SOON_MS, &msg, &error), BUS_EFAILED);
+        cr_assert_eq(bus_sub_recv(owed.subs[i / OPEN_SLOTS], SOON_MS, &msg, &error), BUS_EFAILED);
         cr_assert_str_eq(bus_error_type(error), "errbus.revoked");
         bus_error_unref(&error);
     }
     int64_t passed_us = (test_now_ns() - begin_ns) / 1000;
-    cr_log_info("10000 slots failed at the reader after %lld us", (long long)passed_us);
+    cr_log_info("figure: 10000 open slots failed at each of %d readers, from SIGHUP: %.1f ms",
+                READERS, (double)passed_us / 1000);
     bool is_slow = getenv("ASAN_OPTIONS") != NULL;               /* the whole program is then */
     cr_expect_lt(passed_us, is_slow ? SOON_MS * 1000 : 2000000); /* 200 ms, ten times */
     leave_writer();
-    leave_reader();
+    leave_readers();
 }
 
 /* Parties that have nothing to do with it. */
@@ -273,9 +285,9 @@ static void expect_quiet_revocation(const char *others)
     write_access(false, true, others);
     expect_code(bus_access_reload(admin, SOON_MS, &revoked, NULL), BUS_OK);
     cr_expect_eq(revoked, 1);
-    for (uint64_t i = 0; i < OPEN_SLOTS; i++)
-        expect_failed(owed.sub, "alice/w", i, "party_lost");
-    leave_reader();
+    for (uint64_t i = 0; i < READERS * OPEN_SLOTS; i++)
+        expect_failed(owed.subs[i / OPEN_SLOTS], "alice/w", i % OPEN_SLOTS, "party_lost");
+    leave_readers();
     cr_expect_eq(count_events_until(tap, "party.suspect", "party.left"), 0);
     bus_tap_close(&tap);
     leave_writer();
@@ -359,7 +371,7 @@ static int connection_count(void)
 static int64_t await_closed(int before)
 {
     int64_t begin_ms = test_now_ms();
-    while (connection_count() > before - 2 && test_now_ms() < begin_ms + SOON_MS)
+    while (connection_count() > before - 2 && test_now_ms() < begin_ms + CLOSED_WITHIN_MS)
         usleep(2000);
     cr_expect_leq(connection_count(), before - 2);
     return test_now_ms() - begin_ms;
@@ -396,11 +408,11 @@ Test(quota, sends_nothing_more_to_a_reader_that_lost_access)
     cr_assert_geq(before, 4);
     write_access(true, false, "");
     process_signal(&stage.process, SIGHUP);
-    cr_log_info("the reader's connections were closed after %lld ms",
+    cr_log_info("figure: a revoked reader with 64 MiB queued was closed after %lld ms",
                 (long long)await_closed(before));
     cr_assert_eq(kill(child, SIGCONT), 0);
     cr_assert_eq(read(told[0], &got, sizeof got), (ssize_t)sizeof got);
-    cr_log_info("the reader got %llu of %llu bytes", (unsigned long long)got,
+    cr_log_info("figure: that reader got %llu of %llu bytes", (unsigned long long)got,
                 (unsigned long long)TOPICS * PIECES * PIECE_BYTES);
     cr_expect_lt(got, (uint64_t)16 * 1024 * 1024); /* buffers of both sockets, and more */
     cr_assert_eq(waitpid(child, &status, 0), child);
