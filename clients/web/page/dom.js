@@ -26,12 +26,17 @@ const ROWS_MAX = 200; // that a table shows
 
 // Makes the body of a table show these rows.  cells gives, for one row, an array of texts, elements
 // or {text, class}.  A row whose cells are the same as before keeps its elements, and so its focus.
-export function fill(table, rows, keyOf, cells, decorate) {
+// Rows may have the same key: then the first of them is the first one of before.  left: how many
+// rows there are more, which nobody gave.
+export function fill(table, rows, keyOf, cells, { decorate, left = 0 } = {}) {
   const body = table.tBodies[0];
   const known = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+  const times = new Map(); // how often there was a key
   const wanted = [];
   for (const row of rows.slice(0, ROWS_MAX)) {
-    const key = keyOf(row);
+    const name = keyOf(row);
+    times.set(name, (times.get(name) || 0) + 1);
+    const key = `${times.get(name)} ${name}`;
     const made = cells(row);
     const print = JSON.stringify(made, (name, value) => (value instanceof Node ? value.textContent : value));
     let element = known.get(key);
@@ -55,12 +60,10 @@ export function fill(table, rows, keyOf, cells, decorate) {
     if (decorate) {
       decorate(element, row);
     }
-    known.delete(key);
     wanted.push(element);
   }
-  for (const row of known.values()) {
-    row.remove();
-  }
+  const stays = new Set(wanted);
+  [...body.rows].filter((row) => !stays.has(row)).forEach((row) => row.remove());
   wanted.forEach((element, index) => {
     if (body.rows[index] !== element) {
       body.insertBefore(element, body.rows[index] || null);
@@ -73,8 +76,9 @@ export function fill(table, rows, keyOf, cells, decorate) {
   }
   const more = place.querySelector(":scope > .more");
   if (more !== null) {
-    more.hidden = rows.length <= ROWS_MAX;
-    more.textContent = `and ${rows.length - ROWS_MAX} more`;
+    const many = Math.max(0, rows.length - ROWS_MAX) + left;
+    more.hidden = many === 0;
+    more.textContent = `and ${many} more`;
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MPL-2.0
 // error.js -- one error, whole: all its fields, what led to it, and its attachments.
 import { $, make } from "./dom.js";
+import { causesOf, drawError } from "./graph.js";
 
 const PREVIEW_BYTES_MAX = 65536;
 
@@ -79,13 +80,26 @@ function part(job, error, title, linkOf) {
   return place;
 }
 
-// The error and what led to it, the nearest first.
-function chain(error) {
-  const all = [];
-  for (let at = error.cause, depth = 0; at && depth < 64; at = at.cause, depth++) {
-    all.push(at);
+// What is said of a cause before its fields.
+function titleOf(cause, root) {
+  const title = cause.id === root ? "Because (root)" : "Because";
+  return cause.claimed_by ? `${title}, as ${cause.claimed_by} says` : title;
+}
+
+// Everything that led to the error, the nearest first, each once.
+function causeParts(job, error, linkOf) {
+  const root = error.root ? error.root.id : null;
+  const seen = new Set([error.id]);
+  const parts = [];
+  for (const { error: cause } of causesOf(error)) {
+    if (!seen.has(cause.id)) {
+      seen.add(cause.id);
+      const place = part(job, cause, titleOf(cause, root), linkOf);
+      place.classList.toggle("claimed", Boolean(cause.claimed_by));
+      parts.push(place);
+    }
   }
-  return all;
+  return parts;
 }
 
 // Shows the error of this id; linkOf gives the address of another one.
@@ -95,6 +109,7 @@ export async function showError(job, id, linkOf) {
   dialog.dataset.id = id;
   $("error-title").textContent = `Error ${id}`;
   body.replaceChildren(make("p", {}, "asking"));
+  $("error-graph").replaceChildren();
   if (!dialog.open) {
     dialog.showModal();
   }
@@ -103,11 +118,16 @@ export async function showError(job, id, linkOf) {
     const response = await fetch(`/api/error?job=${encodeURIComponent(job)}&id=${encodeURIComponent(id)}`,
       { cache: "no-store" });
     const text = await response.text();
+    if (dialog.dataset.id !== id) {
+      return; // another error was asked for meanwhile
+    }
     if (response.ok) {
       const error = JSON.parse(text);
-      const root = error.root ? error.root.id : null;
-      parts = [part(job, error, "What happened", null),
-        ...chain(error).map((cause) => part(job, cause, cause.id === root ? "Because (root)" : "Because", linkOf))];
+      const causes = causeParts(job, error, linkOf);
+      parts = [part(job, error, "What happened", null), ...causes];
+      if (causes.length > 0) {
+        drawError($("error-graph"), error, (cause) => linkOf(cause.id));
+      }
     } else {
       parts = [make("p", { class: "bad" }, text)];
     }

@@ -9,30 +9,56 @@
 // A page says which job it shows and whether anybody can see it.  While nobody can, there is no
 // stream and no question.  The stream then continues behind the last event.
 //
-// Another broker instance counts events from 1 again: then all that is kept goes.
+// Another broker instance counts events from 1 again: then all that is kept goes.  Each shard of a
+// bus has an instance of its own.
 
 // errbus web keeps an answer for a second.  A page that asked as often would be given each one twice.
 const QUESTIONS_MS = 1100;
 const FLUSH_MS = 150;      // events reach the pages in batches
 const ALIVE_MS = 10000;    // a page that can be seen says so more often than this
 const EVENTS_MAX = 5000;   // kept of each job
+const KEPT_MS = 600000;    // so long after the last page that showed it
 
 function linesOf(text) {
   return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));
 }
+
+// The shard whose broker answered with these rows; null: it has none.
+export function shardOf(rows) {
+  return rows.find((row) => row.kind === "shard" && row.here)?.shard ?? null;
+}
+
+// What is known of the instances of brokers.
+export class Instances {
+  constructor() {
+    this.known = new Map(); // by shard
+  }
+
+  // Whether these rows are of a broker that knows nothing of what its shard had before.
+  isAnew(rows) {
+    const shard = shardOf(rows);
+    const before = this.known.get(shard);
+    const now = rows.find((row) => row.kind === "broker").instance;
+    this.known.set(shard, now);
+    return before !== undefined && before !== now;
+  }
+}
+
+let generations = 0; // each of a Job has a number of its own
 
 class Job {
   constructor(name) {
     this.name = name;
     this.source = null;
     this.retryAt = 0;
+    this.why = ""; // there are no events; "": they come, or a question says what is wrong
     this.clear();
   }
 
   clear() {
     this.events = []; // and gaps, {gap: true, first_id, last_id, id}
     this.lastId = 0;
-    this.generation = (this.generation || 0) + 1;
+    this.generation = ++generations;
     this.dropped = 0; // events that went for newer ones
   }
 
@@ -58,16 +84,34 @@ class Job {
       this.add({ gap: true, id: gap.last_id, first_id: gap.first_id, last_id: gap.last_id });
     });
     source.addEventListener("reset", () => this.clear());
+    source.onopen = () => {
+      this.why = "";
+    };
     source.onerror = () => {
       if (source.readyState === EventSource.CLOSED) { // it does not come back by itself
+        const { url } = source;
         this.close();
         this.retryAt = Date.now() + QUESTIONS_MS;
+        this.askWhy(url);
       }
     };
     this.source = source;
   }
 
+  // A stream that is refused does not say why.  The same question says it.
+  async askWhy(url) {
+    const stop = new AbortController();
+    try {
+      const response = await fetch(url, { cache: "no-store", signal: stop.signal });
+      this.why = response.ok ? "" : (await response.text()).trim();
+    } catch {
+      this.why = ""; // errbus web is away: other questions say so
+    }
+    stop.abort();
+  }
+
   beginAnew() {
+    this.why = "";
     this.close();
     this.clear();
     this.retryAt = 0;
@@ -86,14 +130,14 @@ export class Feed {
     this.clients = new Set();
     this.jobs = new Map();
     this.asking = new Set(); // paths of questions under way
-    this.instance = null;    // of the broker, as it said last
+    this.instances = new Instances();
     setInterval(() => this.ask(), QUESTIONS_MS);
     setInterval(() => this.flush(), FLUSH_MS);
   }
 
   // post takes messages for the page; the result is for those from the page.
   connect(post) {
-    const client = { post, job: null, visible: false, aliveAt: Date.now(), sent: 0, generation: 0 };
+    const client = { post, job: null, visible: false, aliveAt: Date.now(), sent: 0, generation: 0, why: "" };
     this.clients.add(client);
     return (message) => {
       client.aliveAt = Date.now();
@@ -104,6 +148,7 @@ export class Feed {
         const isNew = message.job !== client.job || (message.visible && !client.visible);
         if (message.job !== client.job) {
           client.generation = 0; // all events of the other job
+          client.why = "";
         }
         client.job = message.job;
         client.visible = message.visible;
@@ -130,9 +175,13 @@ export class Feed {
     }
     for (const [name, job] of this.jobs) {
       if (names.has(name)) {
+        job.usedAt = Date.now();
         job.open();
       } else {
         job.close();
+        if (Date.now() - job.usedAt > KEPT_MS) {
+          this.jobs.delete(name); // a page that comes back begins with the newest events
+        }
       }
     }
     return names;
@@ -174,7 +223,7 @@ export class Feed {
       this.asking.delete(path);
     }
     if (kind === "broker" && answer.status === 200) {
-      this.compare(answer.rows.find((row) => row.kind === "broker").instance);
+      this.compare(answer.rows);
     }
     for (const client of this.visible()) {
       if (job === null || client.job === job) {
@@ -183,12 +232,11 @@ export class Feed {
     }
   }
 
-  compare(instance) {
-    if (this.instance !== null && this.instance !== instance) {
+  compare(rows) {
+    if (this.instances.isAnew(rows)) {
       this.jobs.forEach((job) => job.beginAnew());
       this.look();
     }
-    this.instance = instance;
   }
 
   // Gives each page that can be seen the events that it does not have.
@@ -197,6 +245,10 @@ export class Feed {
       const job = this.jobs.get(client.job);
       if (job === undefined) {
         continue;
+      }
+      if (client.why !== job.why) {
+        client.why = job.why;
+        client.post({ type: "stream", job: job.name, why: job.why });
       }
       const isReset = client.generation !== job.generation;
       const last = isReset ? 0 : client.sent;

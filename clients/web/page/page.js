@@ -2,7 +2,7 @@
 // page.js -- the page: what the feed says becomes tables and pictures, once a frame at most.
 import { $, clock, duration, fill, lastLine, make, plural } from "./dom.js";
 import { showError } from "./error.js";
-import { Feed } from "./feed.js";
+import { Feed, Instances, shardOf } from "./feed.js";
 import { drawCauses } from "./graph.js";
 import { Timeline } from "./timeline.js";
 
@@ -13,7 +13,7 @@ const ANEW_TOLD_MS = 600000; // how long the page says that the broker began ane
 
 const FAILURES = new Set(["party.lost", "party.failed", "slot.failed", "refused", "verdict.provisional",
   "verdict.final", "job.failing", "job.failed", "job.short", "task.dead", "leases.lost", "tasks.gone",
-  "party.never_joined", "job.deadlock", "access.refused", "journal.full", "journal.refused"]);
+  "party.never_joined", "job.deadlock", "access.refused", "journal.full", "journal.refused", "broker.forgot"]);
 const BAD = new Set(["failed", "lost", "failing", "terminated", "cancelled", "short"]);
 const WARN = new Set(["suspect", "grace", "pausing", "gathering", "scheduling", "lingering", "kept"]);
 
@@ -29,8 +29,9 @@ const state = {
   load: null,       // the broker's two times in its last answer, and its CPU between the last two
   trouble: "",      // why there is no answer
   troubleAt: 0,
-  instance: null,   // of the broker
-  isAnew: false,    // it is not the first one that this page has seen
+  noEvents: "",     // why no events come
+  instances: new Instances(),
+  isAnew: false,    // the broker is not the first one that this page has seen
   lastVerdict: "",  // that is drawn
 };
 
@@ -71,14 +72,27 @@ function errorLink(id, text) {
 
 const rowsOf = (answer, kind) => (answer === null ? [] : answer.rows.filter((row) => row.kind === kind));
 
+// How many rows of this kind the answer was too long for.
+function leftOf(answer, kind) {
+  return rowsOf(answer, "left_out").find((row) => row.of === kind)?.rows ?? 0;
+}
+
+// The same for a table of those alone that are so: if one that is not was given, all that are were.
+function leftBehind(kind, isSo) {
+  return rowsOf(state.ofJob, kind).every(isSo) ? leftOf(state.ofJob, kind) : 0;
+}
+
 // How much of one processor the broker used between two of its answers.
 function addLoad({ uptime_ms, cpu_ms }) {
   const { load } = state;
   const passed = load === null ? 0 : uptime_ms - load.uptime_ms;
-  if (load === null || passed < 0) { // another broker, or the same one started again
+  const used = load === null ? 0 : cpu_ms - load.cpu_ms;
+  if (cpu_ms === 0) { // it does not tell
+    state.load = null;
+  } else if (load === null || passed < 0 || used < 0) { // another broker, or the same one started again
     state.load = { uptime_ms, cpu_ms, text: "" };
   } else if (passed > 0) {
-    state.load = { uptime_ms, cpu_ms, text: `${Math.round((cpu_ms - load.cpu_ms) / passed * 100)} %` };
+    state.load = { uptime_ms, cpu_ms, text: `${Math.round(used / passed * 100)} %` };
   }
 }
 
@@ -88,7 +102,7 @@ function showBroker() {
   const alerts = [];
   if (broker !== undefined) {
     const facts = [["version", broker.version], ["up", duration(broker.uptime_ms)],
-      ["CPU", state.load.text], ["keeps", broker.durability], ["journal", journal.backend === "none" ? "none" : journal.state],
+      ["CPU", state.load?.text ?? "not known"], ["keeps", broker.durability], ["journal", journal.backend === "none" ? "none" : journal.state],
       ["refused", broker.refused]];
     $("broker").replaceChildren(...facts.map(([name, value]) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, value))));
@@ -103,11 +117,15 @@ function showBroker() {
   if (state.trouble !== "") {
     alerts.unshift(`${state.trouble} What is below is ${duration(Date.now() - state.troubleAt)} old.`);
   }
+  if (state.noEvents !== "") {
+    alerts.push(`No events come of job ${state.job}: ${state.noEvents}.`);
+  }
   const link = $("link");
-  const word = state.trouble !== "" ? "not live" : state.broker === null ? "connecting" : "live";
+  const isDown = state.trouble !== "" || state.noEvents !== "";
+  const word = isDown ? "not live" : state.broker === null ? "connecting" : "live";
   if (link.textContent !== word) { // or a reader would be told each second
     link.textContent = word;
-    link.className = state.trouble !== "" ? "down" : "";
+    link.className = isDown ? "down" : "";
   }
   const alert = $("alert");
   alert.hidden = alerts.length === 0;
@@ -116,26 +134,47 @@ function showBroker() {
   }
 }
 
+// Of a bus of several brokers one is asked for its jobs.
+function showShards() {
+  const shards = rowsOf(state.broker, "shard");
+  const others = shards.filter((row) => !row.here).map((row) => row.shard);
+  const note = $("shards");
+  note.hidden = others.length === 0;
+  note.textContent = others.length === 0 ? "" : `Jobs of shard ${shardOf(shards)}. Those of ` +
+    `${others.length === 1 ? "shard" : "shards"} ${others.join(", ")} are not listed: open errbus web there, ` +
+    "or put #job=NAME behind the address of this page.";
+}
+
 function showJobs() {
+  showShards();
   fill($("jobs"), rowsOf(state.broker, "job"), (row) => row.name, (row) => [
     make("a", { href: linkTo(row.name) }, row.name),
     { text: row.state, class: colour(row.state) },
     { text: row.open, class: "number" },
-  ], (element, row) => {
-    const isCurrent = row.name === state.job;
-    element.className = isCurrent ? "current" : "";
-    element.querySelector("a").toggleAttribute("aria-current", isCurrent);
+  ], {
+    left: leftOf(state.broker, "job"),
+    decorate: (element, row) => {
+      const isCurrent = row.name === state.job;
+      element.className = isCurrent ? "current" : "";
+      element.querySelector("a").toggleAttribute("aria-current", isCurrent);
+    },
   });
 }
 
-// An event is here before the next answer.  So a party that ended is shown so at once.
+// An event is here before the next answer.  So a party that ended is shown so at once, in front of
+// the others: the answer has those first that need attention, and the table may be too short for all.
 function partiesNow() {
-  return rowsOf(state.ofJob, "party").map((row) => {
+  const [ended, others] = [[], []];
+  for (const row of rowsOf(state.ofJob, "party")) {
     const end = state.ends.get(`${row.name}/${row.incarnation}`);
-    return end === undefined || row.ended_ms !== undefined ? row
-      : { ...row, state: ENDS[end.event], silent_ms: undefined,
-        ended_ms: Math.max(0, Date.now() - Date.parse(end.at)), where: end.error?.type, open: 0 };
-  });
+    if (end === undefined || row.ended_ms !== undefined) {
+      others.push(row);
+    } else {
+      ended.push({ ...row, state: ENDS[end.event], silent_ms: undefined,
+        ended_ms: Math.max(0, Date.now() - Date.parse(end.at)), where: end.error?.type, open: 0 });
+    }
+  }
+  return [...ended, ...others];
 }
 
 function showParties() {
@@ -145,7 +184,7 @@ function showParties() {
     { text: row.state, class: colour(row.state) },
     { text: duration(row.silent_ms ?? row.ended_ms), class: "number" },
     row.where || row.reason || "",
-  ]);
+  ], { left: leftOf(state.ofJob, "party") });
   const owners = parties.filter((row) => row.open > 0)
     .sort((a, b) => (b.open_ms || 0) - (a.open_ms || 0));
   fill($("open"), owners, (row) => `${row.name}/${row.incarnation}`, (row) => [
@@ -153,7 +192,7 @@ function showParties() {
     { text: row.open, class: "number" },
     row.open_topic ? `${row.open_topic} ${row.open_seq}` : "",
     { text: duration(row.open_ms), class: "number" },
-  ]);
+  ], { left: leftBehind("party", (row) => row.open > 0) });
 }
 
 function showGroups() {
@@ -163,13 +202,13 @@ function showGroups() {
     { text: row.waiting, class: "number" },
     { text: row.leased, class: "number" },
     { text: row.dead, class: row.dead > 0 ? "number bad" : "number" },
-  ]);
+  ], { left: leftOf(state.ofJob, "group") });
   const slow = rowsOf(state.ofJob, "subscription").filter((row) => row.lag > 0);
   fill($("slow"), slow, (row) => `${row.party} ${row.incarnation} ${row.name}`, (row) => [
     { text: row.party, class: "who" }, row.name,
     { text: row.state, class: colour(row.state) },
     { text: plural(row.lag, "slot"), class: "number" },
-  ]);
+  ], { left: leftBehind("subscription", (row) => row.lag > 0) });
 }
 
 // "carol is waited for by 7 parties, since 41 s: silent 0.3 s, at 'round 3', owes 2 slots".
@@ -256,6 +295,11 @@ function showVerdict() {
   ]);
 }
 
+// What a party says of another one is told as such.
+function rootOf({ root_party: party, root_claimed_by: by }) {
+  return !party ? "" : by ? `, ${by} says: root: ${party}` : `, root: ${party}`;
+}
+
 function what(event) {
   if (event.gap) {
     return make("span", { class: "warn" },
@@ -268,8 +312,9 @@ function what(event) {
     return make("span", {}, `${place}${many}${text}`);
   }
   return make("span", {}, `${place}${many}${text} `,
+    event.error.claimed_by ? `${event.error.claimed_by} says: ` : "",
     errorLink(event.error.id, `${event.error.kind} ${event.error.type}: ${lastLine(event.error.message)}`),
-    event.error.root_party ? `, root: ${event.error.root_party}` : "");
+    rootOf(event.error));
 }
 
 function showEvents() {
@@ -286,7 +331,9 @@ function showEvents() {
     event.party ? `${event.party}/${event.incarnation}` : "", what(event),
   ]);
   const last = state.events.length > 0 ? state.events[state.events.length - 1].id : 0;
-  $("events-note").textContent = `${plural(state.events.length, "event")} here, the newest is ${last}`;
+  const first = state.events.find((event) => !event.gap)?.id ?? 0;
+  $("events-note").textContent = (first > 1 ? `events of before ${first} are not here; ` : "") +
+    `${plural(state.events.length, "event")} here, the newest is ${last}`;
 }
 
 // ---- once a frame, and not too often ----
@@ -313,20 +360,19 @@ function later(...parts) {
 let timeline = null;
 
 function showTimeline() {
-  timeline.set(state.failedAt);
+  const first = state.events.find((event) => !event.gap);
+  timeline.set(state.failedAt, first !== undefined && first.id > 1 ? first.at : null);
 }
 
 // ---- what the feed says ----
 
 // Another instance of the broker knows nothing of what is shown.
 function compareInstance(answer) {
-  const { instance } = rowsOf(answer, "broker")[0];
-  if (state.instance !== null && state.instance !== instance) {
+  if (state.instances.isAnew(answer.rows)) {
     Object.assign(state, { isAnew: true, ofJob: null, why: null, verdict: null, events: [], failedAt: [],
       ends: new Map(), load: null });
     later(showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
   }
-  state.instance = instance;
 }
 
 // An answer knows all events before this one.
@@ -402,10 +448,10 @@ function show(job) {
     return;
   }
   Object.assign(state, { job, ofJob: null, why: null, verdict: null, events: [], failedAt: [],
-    ends: new Map() });
+    ends: new Map(), noEvents: "" });
   $("job-title").textContent = job === null ? "No job yet" : `Job ${job}`;
   document.title = job === null ? "Errbus" : `${job} - Errbus`;
-  later(showJobs, showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
+  later(showBroker, showJobs, showParties, showGroups, showWaits, showVerdict, showEvents, showTimeline);
   tell();
 }
 
@@ -451,6 +497,11 @@ function connect() {
 function takeMessage(message) {
   if (message.type === "answer") {
     takeAnswer(message);
+  } else if (message.type === "stream") {
+    if (message.job === state.job) {
+      state.noEvents = message.why.replace(/\.$/, "");
+      later(showBroker);
+    }
   } else {
     takeEvents(message);
   }

@@ -14,6 +14,7 @@ export class Timeline {
     this.svg = d3.select(svg);
     this.note = note;
     this.times = [];
+    this.since = null;
     this.isFollowing = true; // shows all of the past day, up to now
     this.x = d3.time.scale();
     this.y = d3.scale.linear();
@@ -28,8 +29,10 @@ export class Timeline {
     new ResizeObserver(() => this.draw()).observe(svg);
   }
 
-  set(times) {
+  // since: the page has no event of before; null: it has all.
+  set(times, since) {
     this.times = times;
+    this.since = since;
     this.draw();
   }
 
@@ -74,11 +77,12 @@ export class Timeline {
     if (width < 40 || height < 20) {
       return;
     }
-    if (this.isFollowing) {
-      this.x.range([MARGIN.left, MARGIN.left + width]);
-      this.show(...this.whole());
-    }
+    const isResized = this.x.range()[1] !== MARGIN.left + width;
     const [from, to] = this.shown();
+    this.x.range([MARGIN.left, MARGIN.left + width]);
+    if (this.isFollowing || isResized) {
+      this.show(from, to);
+    }
     const bins = d3.layout.histogram()
       .range([from, to])
       .bins(Math.max(10, Math.floor(width / BIN_PIXELS)))(this.times.filter((time) => time >= from && time <= to));
@@ -100,7 +104,8 @@ export class Timeline {
     if (this.note.textContent !== text && !this.isFollowing) {
       this.note.textContent = text;
     } else if (this.isFollowing) {
-      this.note.textContent = `${count} failure${count === 1 ? "" : "s"} so far`;
+      const since = this.since === null ? "so far" : `since ${new Date(this.since).toLocaleString()}; older ones are not here`;
+      this.note.textContent = `${count} failure${count === 1 ? "" : "s"} ${since}`;
     }
     this.svg.node().setAttribute("aria-label", text);
   }
