@@ -93,7 +93,8 @@ static const char *remedy_of(const char *state)
 }
 
 /* Clears the answer, if it is not that of a server that keeps what was promised.  What was changed
- * without a quorum may be gone with its node, so it is asked again once the server was looked at. */
+ * without a quorum may be gone with its node.  So it is asked again once the server was looked at.
+ */
 static int see_done(struct store *store, struct door_answer *answer)
 {
     if (store_is_as_found(store, span_text(answer->check)))

@@ -184,7 +184,7 @@ static void tell_back(struct store *store)
         tell_away(store, "");
 }
 
-/* Of a row with a later epoch.  *seq: those commits that the next holder found, if they are too few.
+/* Of a row with a later epoch.  *seq: what the next holder found, if that is too few commits.
  * Nothing is known of epochs that a broker of an older version took. */
 static enum store_row read_later_row(const struct store *store, const struct door_answer *answer,
                                      uint64_t *seq)

@@ -72,8 +72,7 @@ struct session_options {
     int64_t grace_ms;
     int64_t broker_lost_ms;
     uint32_t endpoints; /* among which SESSION_CONNECT_CONTROL chooses; 0: one */
-    size_t outbox_bytes_max;
-    size_t inbox_bytes_max;
+    size_t outbox_bytes_max, inbox_bytes_max;
     uint64_t chunk_bytes_max;   /* of a value in one frame; 0: LIMIT_CHUNK_BYTES */
     bool is_guard;              /* it says how the party ends, and neither writes nor reads */
     bool is_courier;            /* an observer that brings and fetches attachments */

@@ -8,8 +8,9 @@
  *   takes it later, at the same place.
  * - A broker that was replaced confirms nothing that the next one has not read.
  * - A shard is taken only from a holder that is gone, and taken at last.
- * - In the end of some seeds a standby takes writes that lacks what was confirmed.  The broker it was
- *   confirmed to confirms nothing more, and says that the store forgot, whoever has the shard by now.
+ * - In the end of some seeds a standby takes writes that lacks what was confirmed.  The broker that
+ *   has that confirmed confirms nothing more, and says that the store forgot, even if another one
+ *   has the shard by now.
  *
  *   ERRBUS_SIM_SEEDS, ERRBUS_SIM_FROM   as in sim_test.c (default 200, from 1) */
 #include "tests/lib/folder.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* postgres_harm_test.c -- two brokers of one shard over a real PostgreSQL with two standbys, and
  * parties at work, while one thing after the other is harmed: brokers are killed and stopped, the
- * primary is killed, or stopped until another one is promoted, commits are cancelled, and cables are
- * cut.
+ * primary is killed, or stopped until another one is promoted, commits are cancelled, and cables
+ * are cut.
  *
  * By the diaries of the parties (tests/lib/diaries.h) nothing acknowledged is lost, nothing comes
  * twice, and all readers see one outcome.  A pulse publishes and flushes all the time, and another

@@ -234,7 +234,7 @@ Test(postgres_store, is_fenced_by_a_later_epoch)
     cr_expect_eq(store.seq, 7);
 }
 
-/* The next holder was let in by a server that lacks what was confirmed.  By now it may have more. */
+/* A server that lacks what was confirmed let the next holder in.  By now it may have more. */
 Test(postgres_store, learns_from_the_next_epoch_that_the_store_forgot)
 {
     static const struct {
@@ -391,8 +391,8 @@ Test(postgres_store, looks_again_after_a_commit_under_other_settings)
     expect_away("");
 }
 
-/* The row can be looked at, and each commit is refused: no room, or no time.  It waits for long, and
- * whoever asks is told what for, until a commit succeeds. */
+/* The row can be looked at, and each commit is refused: no room, or no time.  It waits for long.
+ * Whoever asks is told what for, until a commit succeeds. */
 Test(postgres_store, says_why_commits_are_refused_in_passing)
 {
     for (int i = 0; i < 2; i++) {
