@@ -18,7 +18,8 @@
 /* After a cut TCP may stay silent for twice the length of the cut, so the session soon tries a
  * fresh connection.  But on a very slow link no answer can come in that time: a greeting takes four
  * round trips.  So after several tries each further try gets twice the time.  TCP sends again
- * within it, first after one second (RFC 6298, 2.1).
+ * within it, first after one second (RFC 6298, 2.1).  Several endpoints are as many links: one that
+ * is silent says nothing of the next one, so the tries of each are counted.
  *
  * A long link is not lost.  Where its round trip is known from the last connection, the greeting
  * gets the rounds that it needs.  Where no broker answered yet, a connection that somebody accepted
@@ -26,7 +27,9 @@
 int64_t session_patience_ns(const struct session *session, int64_t period_ns)
 {
     int64_t most_ns = ns_of_ms(session->options.lost_after_ms);
-    for (uint32_t i = SESSION_TRIES_PROMPT; i <= session->given_up && period_ns < most_ns; i++)
+    uint32_t endpoints = session->options.endpoints > 1 ? session->options.endpoints : 1;
+    uint32_t tries = session->given_up / endpoints;
+    for (uint32_t i = SESSION_TRIES_PROMPT; i <= tries && period_ns < most_ns; i++)
         period_ns = earlier_ns(2 * period_ns, most_ns);
     return period_ns;
 }

@@ -716,6 +716,35 @@ Test(session, looks_more_often_in_the_beginning_where_a_spare_may_be)
     cr_expect_lt(count_early_dials(0, false), 10);
 }
 
+/* Whoever accepts connections says nothing on them.  So many are begun in a minute. */
+static unsigned count_silent_dials(uint32_t endpoints)
+{
+    struct session_options options = driver_options("alice");
+    unsigned count = 0;
+    options.endpoints = endpoints;
+    options.broker_lost_ms = 120000;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    driver_break_link(&d);
+    for (int ms = 0; ms < 60000; ms++) {
+        tick(1);
+        count += session_action(d.session) == SESSION_CONNECT_CONTROL;
+        (void)driver_hear(&d);
+    }
+    driver_fini(&d);
+    return count;
+}
+
+/* One that stands still is waited for longer and longer.  Another endpoint is tried as often as if it
+ * were the only one. */
+Test(session, counts_the_tries_of_each_endpoint)
+{
+    unsigned alone = count_silent_dials(1);
+    cr_expect_eq(count_silent_dials(0), alone);
+    cr_expect_geq(count_silent_dials(2), alone + 3);
+    cr_expect_geq(count_silent_dials(3), alone + 6);
+}
+
 static void expect_another_try(enum wire_code code, const char *type)
 {
     driver_up(&d);
