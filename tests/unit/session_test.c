@@ -735,8 +735,8 @@ static unsigned count_silent_dials(uint32_t endpoints)
     return count;
 }
 
-/* One that stands still is waited for longer and longer.  Another endpoint is tried as often as if it
- * were the only one. */
+/* One that stands still is waited for longer and longer.  Another endpoint is tried as often as if
+ * it were the only one. */
 Test(session, counts_the_tries_of_each_endpoint)
 {
     unsigned alone = count_silent_dials(1);
