@@ -430,9 +430,9 @@ static void cut_store(void)
 
 /* A socket that leads to no server is not there: libpq asks no other node when a connection was
  * made and then ended. */
-static void show_node(unsigned node, bool is_shown)
+static void show_node(unsigned node, size_t prefix, bool is_shown)
 {
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+    for (size_t i = prefix; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         char path[2 * POSTGRES_PATH_BYTES], hidden[2 * POSTGRES_PATH_BYTES + 8];
         snprintf(path, sizeof path, "%s/%s%u/.s.PGSQL.5432", postgres.folder.path, prefixes[i],
                  node);
@@ -454,23 +454,25 @@ static void kill_primary(void)
     unsigned primary = postgres_primary(&postgres);
     cr_assert_lt(primary, NODES);
     postgres_kill(&postgres, primary); /* with commits under way */
-    show_node(primary, false);
+    show_node(primary, 0, false);
     pass_ms((int64_t)below(500));
     unsigned foremost = postgres_foremost(&postgres);
     MUST(postgres_promote(&postgres, foremost));
     time_beat(PRIMARY_KILLED, test_now_ns());
     rejoin(primary, foremost);
-    show_node(primary, true);
+    show_node(primary, 0, true);
 }
 
 /* All its processes keep their connections, and answer nothing.  A broker that connects anew finds
- * it in front of the one that was promoted, or behind it. */
+ * it in front of the one that was promoted, or behind it.  Standbys do not: one that connects to a
+ * primary that stands still would wait for it as long as it does. */
 static void stop_primary(void)
 {
     char answer[64];
     unsigned primary = postgres_primary(&postgres);
     cr_assert_lt(primary, NODES);
     postgres_freeze(&postgres, primary);
+    show_node(primary, SHARD_PLACES, false);
     pass_ms((int64_t)below(500));
     unsigned foremost = postgres_foremost(&postgres);
     MUST(postgres_promote(&postgres, foremost));
@@ -484,6 +486,7 @@ static void stop_primary(void)
                          answer, sizeof answer);
     (void)await_beat(test_now_ns());
     rejoin(primary, foremost);
+    show_node(primary, SHARD_PLACES, true);
 }
 
 /* A pulse has one value under way, which a standby may have had before. */
