@@ -7,8 +7,8 @@
  *   record                      at a start, a record of the journal was read, or is replayed
  *   decided                     a step is decided; none of it is sent or written
  *   append, appended            in the journal's thread, around the write
- *   sync, synced                ... around the fdatasync
- *   flush, flushed              in the second thread, around its syncs
+ *   sync, synced                in whichever thread syncs, around that, where somebody waits for it
+ *   flush, flushed              in the second thread, around its syncs, where nobody does
  *   answer, answered            around a message to a client
  *   deliver, delivered          around a batch to a reader
  *   move, moved                 an old value is written anew, so that a checkpoint can follow; all

@@ -33,13 +33,17 @@ struct steps {
 struct journal_thread {
     struct journal *journal; /* the thread's */
     enum journal_pace pace;
+    bool has_flushes;   /* the second thread syncs; else this one */
     bool is_kept;       /* it must be said again and again that the journal is ours */
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
     uint64_t untrimmed; /* what lies below may go, and did not; the thread's; 0: nothing */
     int fd;
     bool is_given_up;         /* the next flush lets segments go; the thread's, as what follows */
-    bool has_flush_by;        /* there is something that is not on the disk */
-    struct timespec flush_by; /* ... and until then it is flushed */
+    bool has_flush_by;        /* a flush waits for this moment: */
+    struct timespec flush_by; /* something is not on the disk, or could not be flushed */
+    uint64_t flush_logged;    /* of the flush under way: what is logged when it began */
+    uint64_t flush_logged_steps;
+    int64_t bulk_until_ns;       /* until then the second thread syncs, however little it is */
     struct journal_flush *flush; /* of the thread whose turn it is */
     pthread_t handle;
     pthread_t flusher;
@@ -204,18 +208,70 @@ static void thread_trim(struct journal_thread *thread, uint64_t needed_from)
     uint64_t below = start < needed_from ? start : needed_from;
     thread->untrimmed = journal_trim(thread->journal, below) == JOURNAL_OK ? 0 : below;
     thread->has_trimmed = journal_first(thread->journal) > first;
-    thread->is_given_up = !wants_sync(thread);
+    thread->is_given_up = thread->has_flushes;
     failpoint_reach("trimmed");
 }
 
-/* Appends the first count records.  If there is no room, first a waiting trim is made at once; if
- * that makes no room, the records go into the reserve. */
+/* All that was appended, at once. */
+static enum journal_err sync_here(struct journal *journal, bool has_flushes)
+{
+    struct journal_flush *flush = NULL;
+    if (!has_flushes)
+        return journal_sync(journal, journal_next(journal));
+    enum journal_err err = journal_sync_begin(journal, &flush);
+    if (err != JOURNAL_OK || flush == NULL)
+        return err;
+    journal_flush_run(flush);
+    return journal_flush_end(journal, &flush);
+}
+
+/* Lock.  A flush that failed is the end, as a sync that failed is. */
+static void end_flush(struct journal_thread *thread)
+{
+    thread->flushing = FLUSH_NONE;
+    if (journal_flush_end(thread->journal, &thread->flush) == JOURNAL_OK) {
+        thread->has_trimmed = true; /* it may have been that */
+        thread->news.synced = thread->flush_logged;
+        thread->news.synced_steps = thread->flush_logged_steps;
+    } else {
+        set_state(thread, JOURNAL_IS_FAILED);
+    }
+    note_place(thread);
+    thread_tell(thread);
+}
+
+/* Whether something may go, and is there still. */
+static bool can_let_go(const struct journal_thread *thread)
+{
+    bool is_going = thread->is_given_up || thread->flush != NULL;
+    return thread->untrimmed != 0 || (wants_sync(thread) && is_going);
+}
+
+/* Trims at once what may go.  Where all is synced as it comes, it is gone behind this; what fails
+ * is told by the next append. */
+static void let_go(struct journal_thread *thread)
+{
+    if (thread->untrimmed != 0)
+        thread_trim(thread, thread->untrimmed);
+    if (!wants_sync(thread) || !thread->has_flushes)
+        return;
+    pthread_mutex_lock(&thread->lock);
+    while (thread->flushing == FLUSH_ASKED)
+        pthread_cond_wait(&thread->work, &thread->lock);
+    if (thread->flushing == FLUSH_DONE)
+        end_flush(thread);
+    pthread_mutex_unlock(&thread->lock);
+    thread->is_given_up = sync_here(thread->journal, true) != JOURNAL_OK;
+}
+
+/* Appends the first count records.  If there is no room, first what may go does so; if that makes
+ * no room, the records go into the reserve. */
 static enum journal_state write_records(struct journal_thread *thread, size_t count, unsigned how)
 {
     enum journal_state state = JOURNAL_IS_WELL;
     enum journal_err err = thread_append(thread, count, how);
-    if (err == JOURNAL_FULL && thread->untrimmed != 0) {
-        thread_trim(thread, thread->untrimmed);
+    if (err == JOURNAL_FULL && can_let_go(thread)) {
+        let_go(thread);
         err = thread_append(thread, count, how);
     }
     if (err == JOURNAL_FULL) {
@@ -299,7 +355,7 @@ static struct timespec time_in(long ms)
 /* Lock; given up meanwhile.  Behind a batch of a stream: waits for more of it. */
 static void await_stream(struct journal_thread *thread)
 {
-    if (wants_sync(thread) || thread->is_closing ||
+    if (!thread->has_flushes || thread->is_closing ||
         thread->last_bytes < JOURNAL_THREAD_STREAM_BYTES ||
         thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES)
         return;
@@ -350,6 +406,13 @@ static bool write_waiting(struct journal_thread *thread)
     return is_logged;
 }
 
+/* What cannot be begun now is begun later. */
+static void put_off_flush(struct journal_thread *thread)
+{
+    thread->flush_by = time_in(JOURNAL_THREAD_AGAIN_MS);
+    thread->has_flush_by = true;
+}
+
 /* Lock; given up meanwhile. */
 static void sync_logged(struct journal_thread *thread)
 {
@@ -357,7 +420,7 @@ static void sync_logged(struct journal_thread *thread)
     pthread_mutex_unlock(&thread->lock);
     int64_t began_ns = clock_monotonic_ns();
     failpoint_reach("sync");
-    enum journal_err err = journal_sync(thread->journal, journal_next(thread->journal));
+    enum journal_err err = sync_here(thread->journal, thread->has_flushes);
     failpoint_reach("synced");
     pthread_mutex_lock(&thread->lock);
     note_place(thread);
@@ -365,6 +428,9 @@ static void sync_logged(struct journal_thread *thread)
         thread->news.synced = before.logged;
         thread->news.synced_steps = before.logged_steps;
         thread->kept_ns = began_ns;
+    } else if (err == JOURNAL_MEMORY) {
+        put_off_flush(thread);
+        return;
     } else {
         set_state(thread, JOURNAL_IS_FAILED);
     }
@@ -417,6 +483,16 @@ static uint64_t unsynced_bytes(const struct journal_thread *thread)
     return journal_unsynced(thread->journal);
 }
 
+/* Lock.  Where all is synced as it comes: whether that is left to the other thread.  A few bytes
+ * are synced as fast as they are handed over, if nothing waits for that and no bulk is about. */
+static bool is_sync_worth_a_thread(struct journal_thread *thread)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    if (unsynced_bytes(thread) >= JOURNAL_THREAD_SYNC_BYTES)
+        thread->bulk_until_ns = now_ns + JOURNAL_THREAD_BULK_MS * NS_PER_MS;
+    return thread->is_given_up || thread->waiting.first != NULL || now_ns < thread->bulk_until_ns;
+}
+
 /* Whether it is time to flush.  On a full disk it is whenever that lets segments go. */
 static bool is_flush_due(struct journal_thread *thread)
 {
@@ -425,6 +501,8 @@ static bool is_flush_due(struct journal_thread *thread)
     uint64_t flush_bytes = failpoint_number("FLUSH_BYTES", JOURNAL_THREAD_FLUSH_BYTES);
     if (bytes == 0 && !thread->is_given_up)
         return false;
+    if (wants_sync(thread) && !thread->has_flush_by)
+        return is_sync_worth_a_thread(thread);
     if (!thread->has_flush_by)
         thread->flush_by = time_in(JOURNAL_THREAD_FLUSH_MS);
     thread->has_flush_by = true;
@@ -438,26 +516,19 @@ static bool is_flush_due(struct journal_thread *thread)
 /* Lock.  Hands a flush to the other thread; what cannot be begun now is begun later. */
 static void begin_flush(struct journal_thread *thread)
 {
-    enum journal_err err = journal_flush_begin(thread->journal, &thread->flush);
+    enum journal_err err = wants_sync(thread)
+                               ? journal_sync_begin(thread->journal, &thread->flush)
+                               : journal_flush_begin(thread->journal, &thread->flush);
     thread->is_given_up = thread->is_given_up && err != JOURNAL_OK;
     thread->has_flush_by = false;
+    if (wants_sync(thread) && err != JOURNAL_OK)
+        put_off_flush(thread);
     if (thread->flush == NULL)
         return;
+    thread->flush_logged = thread->news.logged;
+    thread->flush_logged_steps = thread->news.logged_steps;
     thread->flushing = FLUSH_ASKED;
     pthread_cond_signal(&thread->flush_work);
-}
-
-/* Lock.  A flush that failed is the end, as a sync that failed is. */
-static void end_flush(struct journal_thread *thread)
-{
-    thread->flushing = FLUSH_NONE;
-    if (journal_flush_end(thread->journal, &thread->flush) == JOURNAL_OK) {
-        thread->has_trimmed = true; /* it may have been that */
-    } else {
-        set_state(thread, JOURNAL_IS_FAILED);
-    }
-    note_place(thread);
-    thread_tell(thread);
 }
 
 /* Lock.  Whether appending must wait until a flush has ended. */
@@ -465,7 +536,7 @@ static bool care_for_flushes(struct journal_thread *thread)
 {
     if (thread->flushing == FLUSH_DONE)
         end_flush(thread);
-    if (thread->flushing == FLUSH_NONE && !wants_sync(thread) &&
+    if (thread->flushing == FLUSH_NONE && thread->has_flushes &&
         thread->news.state != JOURNAL_IS_FAILED && is_flush_due(thread))
         begin_flush(thread);
     return thread->flushing == FLUSH_ASKED &&
@@ -480,9 +551,9 @@ static void *run_flushes(void *arg)
     while (!thread->is_over) {
         if (thread->flushing == FLUSH_ASKED) {
             pthread_mutex_unlock(&thread->lock);
-            failpoint_reach("flush");
+            failpoint_reach(wants_sync(thread) ? "sync" : "flush");
             journal_flush_run(thread->flush);
-            failpoint_reach("flushed");
+            failpoint_reach(wants_sync(thread) ? "synced" : "flushed");
             pthread_mutex_lock(&thread->lock);
             thread->flushing = FLUSH_DONE;
             pthread_cond_signal(&thread->work);
@@ -527,17 +598,18 @@ static void *thread_run(void *arg)
         bool has_work = thread->waiting.first != NULL && !is_refused && !must_wait;
         bool is_behind = wants_sync(thread) && thread->news.synced < thread->news.logged;
         bool is_sync_first = is_behind && thread->pace == JOURNAL_PACE_SHARED;
+        bool is_syncing = thread->flushing != FLUSH_NONE || thread->has_flush_by;
         if (thread->news.state == JOURNAL_IS_FAILED) {
             break;
         } else if (has_work && !is_sync_first) {
             is_refused = !write_waiting(thread);
             if (!is_refused)
                 await_stream(thread);
-        } else if (is_behind) {
+        } else if (is_behind && !is_syncing) {
             sync_logged(thread);
         } else if (is_keep_due(thread) && !thread->is_closing) {
             keep(thread);
-        } else if (thread->is_closing && !must_wait) {
+        } else if (thread->is_closing && !must_wait && !is_behind) {
             break;
         } else {
             rest(thread, is_refused);
@@ -613,8 +685,9 @@ struct journal_thread *journal_thread_open(struct journal **journal, enum journa
         return NULL;
     }
     thread->pace = pace;
-    thread->is_given_up = !wants_sync(thread); /* the last process may have left some */
     thread->journal = *journal;
+    thread->has_flushes = journal_is_lazy(*journal);
+    thread->is_given_up = thread->has_flushes; /* the last process may have left some */
     thread->is_kept = journal_needs_keeping(*journal);
     thread->kept_ns = clock_monotonic_ns();
     note_place(thread);

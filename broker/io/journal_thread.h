@@ -7,9 +7,14 @@
  * and, if that is wanted, syncs once for all of it and tells that it is synced (it survives the end
  * of the machine): group commit.
  *
- * Where only the end of the process is to be survived, nothing is synced as it comes.  A second
- * thread flushes now and then (journal.h), while the first goes on appending: after a trim, for
- * then the least is to be written, and no later than JOURNAL_THREAD_FLUSH_MS after something came.
+ * A lazy journal (journal.h) is synced by a second thread, while the first goes on appending.  So
+ * what is given is in the log soon, however long a sync takes, and whoever waits for the log alone
+ * (at `disk` an error for its reader) waits for no sync.  A few bytes are synced by the first
+ * thread where nothing waits and no bulk is about: to hand them over would take about as long.
+ *
+ * Where only the end of the process is to be survived, nothing is synced as it comes.  The second
+ * thread flushes now and then: after a trim, for then the least is to be written, and no later than
+ * JOURNAL_THREAD_FLUSH_MS after something came.
  * So the machine's end costs about a second, and values that were taken meanwhile mostly never
  * reach the disk.  Appending waits for the disk only if JOURNAL_THREAD_UNSYNCED_BYTES are on their
  * way to it.
@@ -40,6 +45,10 @@
 enum { JOURNAL_THREAD_RECORDS = 4096 };
 /* A record without content, written to see whether there is room again; a replay skips it. */
 enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX };
+/* Of a lazy journal that is synced as it comes: from so many bytes on the second thread syncs, and
+ * so does it for this time behind them, when more of them is likely. */
+#define JOURNAL_THREAD_SYNC_BYTES (UINT64_C(64) * 1024)
+enum { JOURNAL_THREAD_BULK_MS = 100 };
 /* Of a journal that is not synced as it comes. */
 enum { JOURNAL_THREAD_FLUSH_MS = 1000 };
 #define JOURNAL_THREAD_FLUSH_BYTES (UINT64_C(128) * 1024 * 1024) /* when there is a trim */
@@ -100,7 +109,7 @@ struct journal_thread;
 
 enum journal_pace {
     JOURNAL_PACE_LAZY,   /* it is flushed now and then, and synced when it closes */
-    JOURNAL_PACE_SYNCED, /* all is synced as it comes, but what waits is written before that */
+    JOURNAL_PACE_SYNCED, /* all is synced as it comes, but nothing waits for that to be written */
     JOURNAL_PACE_SHARED, /* what is written is synced before more is written */
 };
 

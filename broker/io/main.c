@@ -310,6 +310,8 @@ static bool open_journal(const struct config *config, enum durability durability
     struct spare spare = {.manager = manager};
     struct disk_shard shard = {
         .number = config->shard, .replicas = config->replicas, .cache = config->cache};
+    /* Lazy where it is synced as it comes, too: then no append waits for a sync (journal_thread.h).
+     * A disk that another machine may take over is written and synced in turns. */
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
                                       .first_bytes = FIRST_SEGMENT_BYTES,
@@ -319,7 +321,7 @@ static bool open_journal(const struct config *config, enum durability durability
                                       .shard = is_shared ? &shard : NULL,
                                       .on_locked = is_shared ? wait_for_shard : NULL,
                                       .on_locked_arg = &spare,
-                                      .is_lazy = !durability_syncs(durability)};
+                                      .is_lazy = !is_shared && durability != DURABILITY_SHARED};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);

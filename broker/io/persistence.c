@@ -46,6 +46,12 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     if (journal_reader_open(files != NULL ? files : where, id, &persistence->reader, complaint) !=
         JOURNAL_OK)
         return false;
+    /* What was found is told as kept from now on. */
+    if (durability_syncs(durability) &&
+        journal_sync(*journal, journal_next(*journal)) != JOURNAL_OK) {
+        snprintf(complaint, JOURNAL_COMPLAINT_BYTES, "%s", journal_complaint(*journal));
+        return false;
+    }
     persistence->thread = journal_thread_open(journal, pace_of(durability));
     if (persistence->thread == NULL) {
         snprintf(complaint, JOURNAL_COMPLAINT_BYTES,

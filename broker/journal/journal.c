@@ -24,6 +24,11 @@ const char *journal_files(const struct journal *journal)
     return journal->disk->files;
 }
 
+bool journal_is_lazy(const struct journal *journal)
+{
+    return journal->is_lazy;
+}
+
 bool journal_is_shared(const char *where)
 {
     return disk_is_shared(where);

@@ -92,6 +92,8 @@ const char *journal_place(const struct journal *journal);
 const char *journal_folder(const struct journal *journal);
 /* A name for journal_reader_open() that has the same files; NULL: the one it was opened by. */
 const char *journal_files(const struct journal *journal);
+/* Whether only a flush or a sync syncs, as asked for: not where there is no room for a proof. */
+bool journal_is_lazy(const struct journal *journal);
 /* Whether a journal of this name is on a disk with shards. */
 bool journal_is_shared(const char *where);
 /* Whether the owner must say that it is there, by journal_keep() or a sync, every DISK_KEEP_MS. */
@@ -185,6 +187,9 @@ struct journal_flush;
 /* Begins to flush what was appended so far.  *out_flush NULL: it is on the disk already.  Errors:
  * FAILED; and JOURNAL_MEMORY, FULL, IO, after which it may be tried again. */
 enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush);
+/* The same for a sync of what is promised at once: it writes no proof where the records say enough,
+ * and so is one sync of the disk instead of two. */
+enum journal_err journal_sync_begin(struct journal *journal, struct journal_flush **out_flush);
 /* The second step, on any thread. */
 void journal_flush_run(struct journal_flush *flush);
 /* Moves journal_synced(); what was trimmed before it began is gone.  Errors: JOURNAL_FENCED,

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* journal_flush.c -- brings a lazy journal to the disk, beside the thread that appends.
  *
+ * Two things begin so.  A flush brings all of it there, and leaves a proof of that.  A sync does
+ * the same for who waits for it: where no name has changed it writes no proof, for the records
+ * themselves say how far they were synced.
+ *
  * The order: all that is kept and was written to, the names, then the proof; and only behind that
  * the segments that were given up go.  So whatever the machine left of the journal when it stopped,
  * the newest proof that is whole names a beginning from which nothing is missing up to its end.
@@ -24,6 +28,7 @@ struct written {
 struct journal_flush {
     struct disk *disk;
     struct proof proof;
+    bool is_proved;       /* it is written */
     struct segment *gone; /* given up; the flush's own */
     size_t gone_count;
     bool may_keep[LAYOUT_KEPT_MAX]; /* numbers under which no file is kept */
@@ -88,7 +93,7 @@ void journal_flush_run(struct journal_flush *flush)
         result = disk->ops->sync_until(disk, flush->written[i].file, flush->written[i].until);
     if (result == 0 && flush->has_names)
         result = disk->ops->sync_names(disk);
-    if (result == 0)
+    if (result == 0 && flush->is_proved)
         result = proof_store(disk, flush->proof_file, &flush->proof);
     for (size_t i = 0; i < flush->gone_count; i++) {
         if (result == 0)
@@ -133,11 +138,29 @@ static void take_gone(struct journal *journal, struct journal_flush *flush)
     journal->first = journal->segments[0].first;
 }
 
-enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush)
+/* What holds once the flush has run.  What was synced is whole without a proof, and the records
+ * say how far that is.  But a name that goes, or a new one that may be lost, is told by a proof
+ * alone. */
+static void state_proof(struct journal *journal, struct journal_flush *flush, bool is_proved)
+{
+    bool is_less = journal->given_up > journal->trimmed;
+    flush->is_proved = is_proved || is_less || journal->has_names;
+    flush->proof = (struct proof){.journal = journal->id,
+                                  .number = journal->proof.number + flush->is_proved,
+                                  .trimmed = is_less ? journal->given_up : journal->trimmed,
+                                  .synced = journal->next};
+    flush->proof_file = journal->proof_file;
+    if (flush->is_proved)
+        journal->proof = flush->proof;
+}
+
+static enum journal_err flush_begin(struct journal *journal, bool is_proved,
+                                    struct journal_flush **out_flush)
 {
     struct journal_flush *flush = NULL;
     *out_flush = NULL;
-    bool is_done = journal->synced == journal->next && journal->given_up <= journal->trimmed;
+    bool is_done = journal->synced == journal->next && journal->given_up <= journal->trimmed &&
+                   (!is_proved || journal->proof.synced == journal->synced);
     if (journal->failure != JOURNAL_OK)
         return journal->failure; /* the complaint stands */
     if (!journal->is_lazy || journal->is_flushing || is_done)
@@ -153,14 +176,8 @@ enum journal_err journal_flush_begin(struct journal *journal, struct journal_flu
                 (struct written){segment->file, segment_written_until(segment)};
         segment->is_dirty = false;
     }
-    journal->proof.number++;
-    journal->proof.journal = journal->id;
-    journal->proof.synced = journal->next;
-    journal->proof.trimmed =
-        journal->given_up > journal->trimmed ? journal->given_up : journal->trimmed;
+    state_proof(journal, flush, is_proved);
     flush->disk = journal->disk;
-    flush->proof = journal->proof;
-    flush->proof_file = journal->proof_file;
     flush->has_names = journal->has_names;
     flush->keep_bytes = journal->segment_bytes;
     for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++) {
@@ -171,6 +188,16 @@ enum journal_err journal_flush_begin(struct journal *journal, struct journal_flu
     journal->is_flushing = true;
     *out_flush = flush;
     return JOURNAL_OK;
+}
+
+enum journal_err journal_flush_begin(struct journal *journal, struct journal_flush **out_flush)
+{
+    return flush_begin(journal, true, out_flush);
+}
+
+enum journal_err journal_sync_begin(struct journal *journal, struct journal_flush **out_flush)
+{
+    return flush_begin(journal, false, out_flush);
 }
 
 /* What the other thread kept.  Meanwhile this one may have used a file, and freed its number. */

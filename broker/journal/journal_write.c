@@ -214,6 +214,24 @@ bool journal_reserve_segment(struct journal *journal)
     return true;
 }
 
+/* Gives the disk the room of the files that are kept to be used again.  Whether there were any. */
+static bool release_kept(struct journal *journal)
+{
+    const struct disk_ops *ops = journal->disk->ops;
+    bool has_released = false;
+    for (unsigned i = 0; i < LAYOUT_KEPT_MAX; i++) {
+        char name[FORMAT_NAME_BYTES];
+        if (journal->kept[i] < 0)
+            continue;
+        layout_kept_name(i, name);
+        ops->shut(journal->disk, journal->kept[i]);
+        (void)ops->unlink(journal->disk, name); /* or the next one that is kept takes its place */
+        journal->kept[i] = -1;
+        has_released = true;
+    }
+    return has_released;
+}
+
 /* Makes the spare file, or makes it larger.  If that fails, a file that was there keeps what it
  * has, for a full disk would not give it again.  It also keeps what the refused call added: ext4
  * gives all there is before it says that it is not enough. */
@@ -264,6 +282,8 @@ enum journal_err journal_make_spare(struct journal *journal)
     uint64_t bytes = journal->wanted_bytes;
     if (journal->spare_bytes < bytes)
         err = grow_spare(journal, bytes);
+    if (err == JOURNAL_FULL && release_kept(journal))
+        err = grow_spare(journal, bytes);
     /* What there is may do for the checkpoint that makes room for the rest. */
     while (err == JOURNAL_FULL && bytes > journal->segment_bytes) {
         bytes = bytes / 2 > journal->segment_bytes ? bytes / 2 : journal->segment_bytes;
@@ -298,6 +318,20 @@ static int write_take_kept(struct journal *journal, uint64_t bytes,
     return file;
 }
 
+/* A new file with room.  Returns its handle. */
+static int make_room(struct journal *journal, uint64_t bytes)
+{
+    struct disk *disk = journal->disk;
+    int file = disk->ops->open(disk, LAYOUT_NEXT, DISK_MAKE);
+    int result = file < 0 ? file : disk->ops->reserve(disk, file, bytes);
+    if (result >= 0)
+        return file;
+    if (file >= 0)
+        disk->ops->shut(disk, file);
+    (void)disk->ops->unlink(disk, LAYOUT_NEXT); /* made anew next time */
+    return result;
+}
+
 /* A file with room: one that was used, a new one, or for what is essential the spare one, which may
  * have more than was asked for.  Returns its handle. */
 static int take_room(struct journal *journal, uint64_t *bytes, bool is_essential,
@@ -308,19 +342,13 @@ static int take_room(struct journal *journal, uint64_t *bytes, bool is_essential
     if (file >= 0)
         return file;
     memcpy(out_name, LAYOUT_NEXT, sizeof LAYOUT_NEXT);
-    file = disk->ops->open(disk, LAYOUT_NEXT, DISK_MAKE);
-    int result = file < 0 ? file : disk->ops->reserve(disk, file, *bytes);
-    if (result < 0) {
-        if (file >= 0)
-            disk->ops->shut(disk, file);
-        (void)disk->ops->unlink(disk, LAYOUT_NEXT); /* made anew next time */
-        file = result;
-        if (is_essential && *bytes <= journal->spare_bytes &&
-            journal_err_of(result) == JOURNAL_FULL) {
-            *bytes = journal->spare_bytes;
-            memcpy(out_name, LAYOUT_SPARE, sizeof LAYOUT_SPARE);
-            file = disk->ops->open(disk, LAYOUT_SPARE, DISK_WRITE);
-        }
+    file = make_room(journal, *bytes);
+    if (journal_err_of(file) == JOURNAL_FULL && release_kept(journal))
+        file = make_room(journal, *bytes);
+    if (is_essential && *bytes <= journal->spare_bytes && journal_err_of(file) == JOURNAL_FULL) {
+        *bytes = journal->spare_bytes;
+        memcpy(out_name, LAYOUT_SPARE, sizeof LAYOUT_SPARE);
+        file = disk->ops->open(disk, LAYOUT_SPARE, DISK_WRITE);
     }
     return file;
 }

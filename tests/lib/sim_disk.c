@@ -5,6 +5,8 @@
 #include "libbus/base/must.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +69,25 @@ struct sim_disk {
     bool is_locked;
     bool is_stingy;
     bool is_hoarding; /* see sim_disk_hoard() */
+    sem_t *held;      /* see sim_disk_hold() */
 };
+
+/* A journal's second thread syncs beside the first. */
+static pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void let_in(pthread_mutex_t **lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+
+static pthread_mutex_t *keep_out(void)
+{
+    pthread_mutex_lock(&big_lock);
+    return &big_lock;
+}
+
+/* One thread at a time, up to the end of the function. */
+#define GUARD() pthread_mutex_t *guard __attribute__((cleanup(let_in), unused)) = keep_out()
 
 static struct sim_disk *sim_of(struct disk *disk)
 {
@@ -268,6 +288,7 @@ static uint64_t used_bytes(const struct sim_disk *sim)
 
 static int sim_lock(struct disk *disk, bool is_reader, struct disk_owner *out_owner)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     (void)is_reader;
     if (sim->is_locked) {
@@ -281,6 +302,7 @@ static int sim_lock(struct disk *disk, bool is_reader, struct disk_owner *out_ow
 
 static int sim_list(struct disk *disk, void (*visit)(void *arg, const char *name), void *arg)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int result = fate(sim, SIM_READ, ' ');
     visit(arg, ".");
@@ -292,6 +314,7 @@ static int sim_list(struct disk *disk, void (*visit)(void *arg, const char *name
 
 static int sim_open(struct disk *disk, const char *name, enum disk_how how)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int index = find_name(sim->seen, sim->seen_count, name);
     int result = how == DISK_READ ? fate(sim, SIM_READ, ' ') : fate(sim, SIM_OPEN, 'o');
@@ -311,6 +334,7 @@ static int sim_open(struct disk *disk, const char *name, enum disk_how how)
 
 static void sim_shut(struct disk *disk, int file)
 {
+    GUARD();
     sim_of(disk)->handles--;
     (void)file;
 }
@@ -318,6 +342,7 @@ static void sim_shut(struct disk *disk, int file)
 static int64_t sim_read(struct disk *disk, int handle, const struct iovec *pieces, int count,
                         uint64_t offset)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     const struct sim_file *file = &sim->files[handle];
     int64_t total = 0;
@@ -351,6 +376,7 @@ static void write_piece(struct sim_disk *sim, struct sim_file *file, const void 
 static int64_t sim_write(struct disk *disk, int handle, const struct iovec *pieces, int count,
                          uint64_t offset)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     struct sim_file *file = &sim->files[handle];
     uint64_t total = 0;
@@ -379,6 +405,7 @@ static int64_t sim_write(struct disk *disk, int handle, const struct iovec *piec
 
 static int sim_sync(struct disk *disk, int handle)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int result = fate(sim, SIM_SYNC, 's');
     if (!is_stopped(sim))
@@ -389,6 +416,9 @@ static int sim_sync(struct disk *disk, int handle)
 static int sim_sync_until(struct disk *disk, int handle, uint64_t offset)
 {
     struct sim_disk *sim = sim_of(disk);
+    while (sim->held != NULL && sem_wait(sim->held) != 0)
+        continue; /* a signal came */
+    GUARD();
     struct sim_file *file = &sim->files[handle];
     int result = fate(sim, SIM_SYNC, 's');
     for (size_t i = 0; !is_stopped(sim) && i < file->room / SIM_SECTOR; i++) {
@@ -406,6 +436,7 @@ static int sim_sync_until(struct disk *disk, int handle, uint64_t offset)
 /* Some of it gets there, some later. */
 static void sim_push(struct disk *disk, int handle, uint64_t offset, uint64_t bytes)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     struct sim_file *file = &sim->files[handle];
     if (sim->told_count + 1 < TOLD_MAX)
@@ -418,6 +449,7 @@ static void sim_push(struct disk *disk, int handle, uint64_t offset, uint64_t by
 /* All is in memory. */
 static void sim_ahead(struct disk *disk, int handle, uint64_t offset, uint64_t bytes)
 {
+    GUARD();
     (void)disk;
     (void)handle;
     (void)offset;
@@ -426,6 +458,7 @@ static void sim_ahead(struct disk *disk, int handle, uint64_t offset, uint64_t b
 
 static int sim_reserve(struct disk *disk, int handle, uint64_t bytes)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     struct sim_file *file = &sim->files[handle];
     int result = fate(sim, SIM_RESERVE, 'f');
@@ -444,11 +477,13 @@ static int sim_reserve(struct disk *disk, int handle, uint64_t bytes)
 
 static int64_t sim_size(struct disk *disk, int handle)
 {
+    GUARD();
     return (int64_t)sim_of(disk)->files[handle].bytes;
 }
 
 static int sim_rename(struct disk *disk, const char *from, const char *to)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int result = fate(sim, SIM_RENAME, 'r');
     if (result < 0)
@@ -464,6 +499,7 @@ static int sim_rename(struct disk *disk, const char *from, const char *to)
 
 static int sim_unlink(struct disk *disk, const char *name)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int result = fate(sim, SIM_UNLINK, 'u');
     if (result < 0)
@@ -477,6 +513,7 @@ static int sim_unlink(struct disk *disk, const char *name)
 
 static int sim_sync_names(struct disk *disk)
 {
+    GUARD();
     struct sim_disk *sim = sim_of(disk);
     int result = fate(sim, SIM_SYNC_NAMES, 'n');
     if (result < 0)
@@ -490,6 +527,7 @@ static int sim_sync_names(struct disk *disk)
 
 static void sim_close(struct disk *disk)
 {
+    GUARD();
     sim_disk_kill(sim_of(disk));
 }
 
@@ -585,6 +623,11 @@ uint64_t sim_disk_calls(const struct sim_disk *sim)
 void sim_disk_limit(struct sim_disk *sim, uint64_t bytes)
 {
     sim->limit = bytes;
+}
+
+void sim_disk_hold(struct sim_disk *sim, sem_t *held)
+{
+    sim->held = held;
 }
 
 void sim_disk_stint(struct sim_disk *sim)

@@ -13,6 +13,8 @@
 
 #include "broker/journal/disk.h"
 
+#include <semaphore.h>
+
 #define SIM_SECTOR 512
 #define SIM_NO_LIMIT UINT64_MAX
 
@@ -53,6 +55,8 @@ int sim_disk_handles(const struct sim_disk *sim);
 uint64_t sim_disk_calls(const struct sim_disk *sim);
 /* So many bytes are on the disk in all; SIM_NO_LIMIT. */
 void sim_disk_limit(struct sim_disk *sim, uint64_t bytes);
+/* From now on each partial sync waits until this says so, once for each. */
+void sim_disk_hold(struct sim_disk *sim, sem_t *held);
 /* A write may take less than it is given. */
 void sim_disk_stint(struct sim_disk *sim);
 /* A file keeps what it got of room that was refused, as on ext4. */

@@ -168,17 +168,29 @@ Test(journal_default, is_shown_in_the_status)
     process_fini(&status);
 }
 
-/* A journal that is flushed beside its writer has a proof of how far, and no other has. */
+static void expect_level(enum bus_durability level)
+{
+    struct bus *alice = must_open("alice");
+    must_publish(alice, "w", "a value");
+    must_flush(alice);
+    cr_expect_eq(bus_durability(alice), level, "%d", (int)bus_durability(alice));
+    must_close(&alice);
+}
+
+/* A journal that is synced beside its writer has a proof of how far, and no other has. */
 Test(journal_default, syncs_as_it_goes_unless_it_is_told_otherwise)
 {
     struct places places = places_of("service", NULL, NULL);
     start_stage(&places, NULL, "service/journal");
-    cr_expect_not(is_there("service/journal/proof"));
-    stage_close();
-    start_stage(&places, (const char *const[]){"--durability", "process", NULL}, "service/journal");
+    expect_level(BUS_DURABILITY_DISK);
     cr_expect(is_there("service/journal/proof"));
     stage_close();
-    start_stage(&places, (const char *const[]){"--durability", "disk", NULL}, "service/journal");
+    start_stage(&places, (const char *const[]){"--durability", "process", NULL}, "service/journal");
+    expect_level(BUS_DURABILITY_PROCESS);
+    cr_expect(is_there("service/journal/proof"));
+    stage_close();
+    start_stage(&places, (const char *const[]){"--durability", "shared", NULL}, "service/journal");
+    expect_level(BUS_DURABILITY_SHARED);
     cr_expect_not(is_there("service/journal/proof"));
 }
 

@@ -95,7 +95,9 @@ static enum journal_err step_flush(struct history *history)
 {
     enum journal_err err = JOURNAL_OK;
     if (history->flush == NULL) {
-        err = journal_flush_begin(history->journal, &history->flush);
+        bool is_sync = sim_disk_below(history->sim, 2) == 0; /* it writes no proof */
+        err = is_sync ? journal_sync_begin(history->journal, &history->flush)
+                      : journal_flush_begin(history->journal, &history->flush);
         history->flushed = history->number;
         history->has_run = false;
     } else if (!history->has_run) {

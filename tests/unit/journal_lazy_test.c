@@ -334,6 +334,42 @@ Test(journal_lazy, syncs_nothing_but_by_a_flush)
     sim_disk_free(&sim);
 }
 
+static const char *sync_told(struct sim_disk *sim, struct journal *journal)
+{
+    struct journal_flush *flush = NULL;
+    (void)sim_disk_told(sim);
+    cr_assert_eq(journal_sync_begin(journal, &flush), JOURNAL_OK);
+    cr_assert_not_null(flush);
+    journal_flush_run(flush);
+    cr_assert_eq(journal_flush_end(journal, &flush), JOURNAL_OK);
+    cr_assert_eq(journal_synced(journal), journal_next(journal));
+    return sim_disk_told(sim);
+}
+
+/* The proof tells that there is a newer file, which nothing else would tell if it were gone. */
+Test(journal_lazy, syncs_with_a_proof_where_names_have_changed_alone)
+{
+    struct sim_disk *sim = sim_disk_new(5);
+    struct journal *journal = driver_open_as(sim, true);
+    uint64_t firsts[SEGMENTS_MAX];
+    char name[FORMAT_NAME_BYTES];
+    uint64_t number = 0;
+    driver_must_append(journal, number++, 1);
+    (void)sync_told(sim, journal); /* its first names */
+    driver_must_append(journal, number++, 1);
+    cr_expect_str_eq(sync_told(sim, journal), "s");
+    while (list_segments(sim, firsts) < 2)
+        driver_must_append(journal, number++, 1);
+    cr_expect_str_eq(sync_told(sim, journal), "ssnws");
+    sim_disk_stop_after(sim, 0);
+    journal_close(&journal);
+    sim_disk_crash(sim);
+    segment_name_write(firsts[1], name);
+    sim_disk_remove(sim, name);
+    cr_expect_eq(driver_try_as(sim, true, true, &journal), JOURNAL_DAMAGED);
+    sim_disk_free(&sim);
+}
+
 /* What was given up does not reach the disk on its way out. */
 Test(journal_lazy, lets_go_of_what_was_given_up_without_a_sync)
 {

@@ -6,16 +6,17 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 
-enum { SOON_MS = 20000 };
+enum { SOON_MS = 20000, PROOF_FILE_BYTES = 1024 };
 
 static struct sim_disk *sim;
 static struct journal_thread *thread;
 
 static void start(enum journal_pace pace)
 {
-    struct journal *journal = driver_open(sim);
+    struct journal *journal = driver_open_as(sim, pace != JOURNAL_PACE_SHARED);
     thread = journal_thread_open(&journal, pace);
     cr_assert_not_null(thread);
     cr_assert_null(journal);
@@ -299,7 +300,7 @@ Test(journal_thread, lets_go_what_a_checkpoint_freed_before_it_says_that_the_dis
 {
     static uint8_t zeros[DRIVER_SEGMENT / 2];
     start(JOURNAL_PACE_SYNCED);
-    sim_disk_limit(sim, 6 * DRIVER_SEGMENT);
+    sim_disk_limit(sim, 6 * DRIVER_SEGMENT + PROOF_FILE_BYTES);
     for (int i = 0; i < 40; i++) {
         bool is_checkpoint = i % 4 == 3;
         struct journal_step *step = journal_step_new(1, sizeof zeros);
@@ -331,4 +332,79 @@ Test(journal_thread, never_claims_what_a_failed_sync_may_have_lost)
     journal_thread_close(&thread);
     uint64_t count = count_after_crash();
     cr_assert(count == 1 || count == 2, "%llu", (unsigned long long)count);
+}
+
+/* ---- a disk that takes its time -------------------------------------------------------------- */
+
+static sem_t held;
+
+static void start_held(void)
+{
+    cr_assert_eq(sem_init(&held, 0, 0), 0);
+    start(JOURNAL_PACE_SYNCED);
+    sim_disk_hold(sim, &held);
+}
+
+static void let_sync(int times)
+{
+    for (int i = 0; i < times; i++)
+        cr_assert_eq(sem_post(&held), 0);
+}
+
+/* As many bytes as the second thread syncs. */
+static uint64_t give_bulk(void)
+{
+    static uint8_t zeros[JOURNAL_THREAD_SYNC_BYTES];
+    struct journal_step *step = journal_step_new(1, sizeof zeros);
+    journal_step_add(step, DRIVER_KIND + 1, span_of(zeros, sizeof zeros));
+    return journal_thread_give(thread, &step);
+}
+
+/* It is in the log while what came before is synced, and is not taken for synced with that. */
+Test(journal_thread, logs_beside_a_sync)
+{
+    start_held();
+    give_bulk();
+    wait_for(1, 0, JOURNAL_IS_WELL);
+    give(0);
+    struct journal_news news = wait_for(2, 0, JOURNAL_IS_WELL);
+    cr_expect_eq(news.synced, 0);
+    cr_expect_eq(news.on_disk, 0);
+    give_bulk();
+    wait_for(3, 0, JOURNAL_IS_WELL);
+    let_sync(2); /* a segment each: the first one, and that of the bulk */
+    news = wait_for(3, 1, JOURNAL_IS_WELL);
+    cr_expect_eq(news.synced, 1, "%llu", (unsigned long long)news.synced);
+    cr_expect_lt(news.on_disk, news.next);
+    let_sync(1000);
+    wait_for(3, 3, JOURNAL_IS_WELL);
+}
+
+/* A sync that fails is the end, and what it was to bring to the disk is never claimed. */
+Test(journal_thread, claims_nothing_of_a_sync_that_fails_beside_it)
+{
+    start_held();
+    give_bulk();
+    wait_for(1, 0, JOURNAL_IS_WELL);
+    give(0);
+    wait_for(2, 0, JOURNAL_IS_WELL);
+    sim_disk_fault(sim, SIM_SYNC, 0, 1, EIO);
+    let_sync(1000);
+    struct journal_news news = wait_for(2, 0, JOURNAL_IS_FAILED);
+    cr_expect_eq(news.synced, 0);
+    cr_expect_neq(journal_thread_complaint(thread)[0], '\0');
+}
+
+/* What waits for a sync when it closes is synced before that, and so is what comes behind it. */
+Test(journal_thread, closes_behind_a_sync)
+{
+    start_held();
+    give_bulk();
+    wait_for(1, 0, JOURNAL_IS_WELL);
+    for (uint64_t i = 0; i < 20; i++)
+        give(i);
+    let_sync(1000);
+    journal_thread_close(&thread);
+    sim_disk_hold(sim, NULL);
+    cr_expect_eq(count_after_crash(), 20);
 }

@@ -92,20 +92,24 @@ static struct core_port *port;
 static struct persistence persistence;
 static int64_t now_ns;
 
-static void start(enum durability durability)
+static void start_on(struct journal *journal, enum durability durability)
 {
-    sim = sim_disk_new(11);
     memory_heap_init(&memory, UINT64_MAX);
     port = core_port_new(&memory, NULL, 0);
     cr_assert_not_null(port);
     persistence_init(&persistence, &memory);
     persistence_lend(&persistence, port, DEFAULT_MEMORY_BYTES);
-    struct journal *journal = driver_open(sim);
     char complaint[JOURNAL_COMPLAINT_BYTES];
     cr_assert(folder_make(&folder));
     cr_assert(persistence_start(&persistence, folder.path, &journal, durability, port, complaint),
               "%s", complaint);
     cr_assert_null(journal);
+}
+
+static void start(enum durability durability)
+{
+    sim = sim_disk_new(11);
+    start_on(driver_open(sim), durability);
 }
 
 static void fini(void)
@@ -213,6 +217,19 @@ Test(persistence, tells_a_status_where_the_journal_is_and_how_far)
     end = ask();
     cr_expect_gt(end.journal_next, 0);
     cr_expect_eq(end.journal_synced, end.journal_next);
+}
+
+/* The broker before was killed between the log and the sync. */
+Test(persistence, syncs_at_disk_what_it_found_before_it_tells_of_it)
+{
+    sim = sim_disk_new(11);
+    struct journal *journal = driver_open_as(sim, true);
+    driver_must_append(journal, 0, 3);
+    sim_disk_stop_after(sim, 0);
+    journal_close(&journal);
+    start_on(driver_open_as(sim, true), DURABILITY_DISK);
+    cr_expect_gt(persistence.news.next, 0);
+    cr_expect_eq(persistence.news.on_disk, persistence.news.next);
 }
 
 /* Of an outcome which the journal has already nothing more is to be kept; but it does not overtake
