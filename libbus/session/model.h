@@ -353,6 +353,15 @@ struct session {
     struct session_barrier barrier;
 };
 
+/* From this number of WELCOME.durability on an answer waits for a disk. */
+enum { SESSION_DURABILITY_DISK = 2 };
+
+static inline void session_set_durability(struct session *session, uint64_t durability)
+{
+    session->durability = (uint8_t)durability;
+    outbox_see_disk(&session->outbox, durability >= SESSION_DURABILITY_DISK);
+}
+
 /* Over a long link all uploads share the window. */
 static inline void session_set_windows(struct session *session)
 {

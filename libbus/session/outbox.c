@@ -34,6 +34,11 @@ void outbox_fini(struct outbox *outbox)
     outbox_init(outbox, outbox->memory, outbox->spares);
 }
 
+void outbox_see_disk(struct outbox *outbox, bool waits)
+{
+    outbox->small_max = waits ? OUTBOX_UNACCEPTED_SMALL : 0;
+}
+
 static bool ring_reserve(struct outbox *outbox)
 {
     if (outbox->count < outbox->room)

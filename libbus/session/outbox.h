@@ -5,7 +5,7 @@
  * and stamp, and the slot number before.  A batch is sealed when it is full.  It is also sealed
  * when the link asks for something to send, unless unaccepted_max batches wait for the broker.  So
  * nothing waits at low rates.  Under load batches grow for one round trip at most, as in Nagle's
- * algorithm (RFC 896).
+ * algorithm (RFC 896).  Where answers wait for a disk, few bytes do not wait for them: small_max.
  *
  * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent
  * again as a whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
@@ -27,6 +27,9 @@
 enum { OUTBOX_UNACCEPTED_MAX = 2 };
 /* Over a link answers take long: an error behind values would wait one round trip more. */
 enum { OUTBOX_UNACCEPTED_FAR = 16 };
+/* An answer that waits for a disk waits for what others write there.  So many batches may be under
+ * way if they have few bytes together: an error now and then does not wait for a sync of bulk. */
+enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
  * of about 64 KiB; batches of several such frames have 1.7 times the throughput. */
@@ -74,10 +77,14 @@ struct outbox {
     uint32_t count;
     uint32_t sent_count;     /* of these, handed out on this connection */
     uint32_t unaccepted_max; /* OUTBOX_UNACCEPTED_MAX, or _FAR */
+    uint32_t small_max;      /* of OUTBOX_SMALL_BYTES together: OUTBOX_UNACCEPTED_SMALL, or 0 */
 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares);
 void outbox_fini(struct outbox *outbox);
+
+/* Whether an answer waits for a disk. */
+void outbox_see_disk(struct outbox *outbox, bool waits);
 
 /* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
@@ -130,11 +137,18 @@ struct outbox_point {
 struct outbox_point outbox_point(const struct outbox *outbox);
 void outbox_back(struct outbox *outbox, struct outbox_point point);
 
+/* Whether the open batch goes though it is not full. */
+static inline bool outbox_is_open_due(const struct outbox *outbox)
+{
+    return outbox->sent_count < outbox->unaccepted_max ||
+           (outbox->sent_count < outbox->small_max &&
+            outbox->under_way + outbox->open->bytes <= OUTBOX_SMALL_BYTES);
+}
 /* Whether there is a batch to be sent now. */
 static inline bool outbox_is_due(const struct outbox *outbox)
 {
     return outbox->sent_count < outbox->count ||
-           (outbox->open_frames > 0 && outbox->sent_count < outbox->unaccepted_max);
+           (outbox->open_frames > 0 && outbox_is_open_due(outbox));
 }
 /* The next batch for this connection, borrowed, or NULL; the same until outbox_part_sent(). */
 struct buffer *outbox_part(struct outbox *outbox);

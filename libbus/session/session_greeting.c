@@ -121,7 +121,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->patience_ms = (int64_t)welcome->patience_ms;
     session->is_bye_said = false;
     session->tap.event_next = welcome->event_next;
-    session->durability = (uint8_t)welcome->durability;
+    session_set_durability(session, welcome->durability);
     verdict_rewind(session);
     session->is_job_created = welcome->is_created != 0;
     session->job_disclosure = (enum disclosure)welcome->disclosure;

@@ -156,7 +156,7 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
     }
     data_arrived(session);
     leases_accept(&session->leases, accepted->control_number);
-    session->durability = (uint8_t)accepted->durability;
+    session_set_durability(session, accepted->durability);
     session->is_ack_due = true;
     session->news.is_accepted = true;
 }
@@ -171,7 +171,7 @@ static void chunked_in(struct session *session, const struct msg_chunked *chunke
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {
     case UPLOADS_BROKEN: session_break(session, "more of a value was accepted than it has"); break;
     case UPLOADS_DONE:
-        session->durability = (uint8_t)chunked->durability;
+        session_set_durability(session, chunked->durability);
         session->is_ack_due = true;
         session->is_task_due = true;
         session->news.is_accepted = true;

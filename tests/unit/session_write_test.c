@@ -265,6 +265,31 @@ Test(session_write, lets_a_batch_grow_while_answers_are_awaited)
     driver_fini(&d);
 }
 
+/* An answer waits for the disk there, and so for what others write. */
+Test(session_write, sends_few_bytes_without_waiting_for_a_disk)
+{
+    struct frame frames[8];
+    static char large[OUTBOX_SMALL_BYTES];
+    driver_init(&d);
+    d.durability = 2;
+    driver_greet(&d, false);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_SMALL; i++) {
+        cr_assert(publish(x, "at once") == CODE_OK && session_data_is_due(d.session));
+        cr_assert_eq(expect_batch(1 + i, frames, 8), 1);
+    }
+    cr_assert_eq(publish(x, "one too many"), CODE_OK);
+    cr_expect_not(session_data_is_due(d.session));
+    driver_say(&d, &(struct msg){.type = MSG_ACCEPTED,
+                                 .as.accepted = {.data_number = OUTBOX_UNACCEPTED_SMALL - 2,
+                                                 .durability = 2}});
+    cr_assert_eq(expect_batch(1 + OUTBOX_UNACCEPTED_SMALL, frames, 8), 1);
+    struct span value = span_of(large, sizeof large);
+    cr_assert_eq(session_publish(d.session, d.now_ns, x, &value, 1, NULL), CODE_OK);
+    cr_expect_not(session_data_is_due(d.session), "these are not few");
+    driver_fini(&d);
+}
+
 Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
     uint32_t x = up_with_topic(1);
