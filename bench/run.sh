@@ -3,7 +3,8 @@
 #
 # usage: bench/run.sh BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,NAME...] [QUESTION...]
 # Asks the questions (throughput, latency, beside, raise, kill, failures, tasks, journal; all of them
-# where none is named; link, round, scrape, seal, shared, store and why only where they are named).
+# where none is named; disk, link, round, scrape, seal, shared, store and why only where they are
+# named).
 # Prints one table and one of ratios.  Writes what was measured to bench/results/, by machine and
 # commit: lines of JSON, and a page with plots.
 # --curve: throughput, latency, beside and raise also measure Errbus with keys, all encrypted.
