@@ -41,9 +41,11 @@ static void measure_trip(struct session *session, int64_t ns)
     bool was_far = trip_is_far(&session->trip);
     trip_see(&session->trip, ns);
     bool is_far = trip_is_far(&session->trip);
-    if (session->options.is_guard || (session->is_observer && !session->is_courier))
-        return; /* neither has a data channel */
-    session->is_trip_due = trip_is_open(&session->trip) || is_far != was_far;
+    bool has_data = !session->options.is_guard && (!session->is_observer || session->is_courier);
+    if (has_data || session->tap.is_on)
+        session->is_trip_due = trip_is_open(&session->trip) || is_far != was_far;
+    if (!has_data)
+        return;
     flow_window_learn(&session->flow, trip_far_ns(&session->trip));
     session_set_windows(session);
 }

@@ -29,6 +29,8 @@ void session_tap(struct session *session, uint64_t from_id)
     session->tap.untold = 0;
     session->tap.untold_bytes = 0;
     session->tap.foreign = 0;
+    if (session->trip.count > 0) /* else an answer is still to come */
+        session->is_trip_due = session->is_trip_due || trip_is_open(&session->trip);
 }
 
 static uint64_t newest_id(const struct msg *msg)

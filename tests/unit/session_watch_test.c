@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* Observers: following the control topic, asking for a status. */
+#include "libbus/base/trip.h"
 #include "libbus/session/session.h"
 
 #include "tests/unit/session_driver.h"
@@ -71,6 +72,62 @@ Test(session_watch, hands_events_out_and_tells_which_were_taken)
     d.now_ns += 1000 * DRIVER_MS;
     (void)driver_expect(&d, MSG_BEAT);
     cr_assert_eq(driver_expect(&d, MSG_TAP_TAKEN).as.tap_taken.id, taken);
+    driver_fini(&d);
+}
+
+/* Over a link with such a round trip: the round trip in the BEAT that follows an answer at once;
+ * MSG_NONE: none follows. */
+static struct msg answer_late(int64_t ms)
+{
+    driver_echo_late(&d, ms);
+    return driver_hear(&d);
+}
+
+static void up_late(int64_t ms)
+{
+    struct session_options options = driver_options("");
+    driver_init_with(&d, &options);
+    (void)driver_dial(&d);
+    d.now_ns += ms * DRIVER_MS;
+    struct msg welcome = driver_welcome(&d, false);
+    driver_say(&d, &welcome);
+    (void)driver_expect(&d, MSG_BEAT);
+}
+
+Test(session_watch, a_tap_judges_its_link_without_waiting_for_the_next_heartbeat)
+{
+    enum { TRIP_MS = 20, COUNT = 300 / TRIP_MS };
+    for (int asks_first = 0; asks_first < 2; asks_first++) {
+        up_late(TRIP_MS);
+        if (!asks_first)
+            session_tap(d.session, 1);
+        else
+            cr_assert_eq(answer_late(TRIP_MS).type, MSG_NONE, "who taps nothing has no hurry");
+        if (asks_first) {
+            session_tap(d.session, 1);
+            (void)driver_expect(&d, MSG_BEAT);
+        }
+        (void)driver_expect(&d, MSG_TAP);
+        for (int i = 1 + asks_first; i < COUNT; i++) {
+            struct msg beat = answer_late(TRIP_MS);
+            cr_assert_eq(beat.type, MSG_BEAT, "answer %d", i);
+            cr_assert_eq(beat.as.beat.trip_ns, 0, "it is not known after %d answers", i);
+        }
+        struct msg beat = answer_late(TRIP_MS);
+        cr_assert_eq(beat.type, MSG_BEAT);
+        cr_assert_eq(beat.as.beat.trip_ns, TRIP_MS * DRIVER_MS);
+        cr_assert_eq(answer_late(TRIP_MS).type, MSG_NONE, "it is known");
+        driver_fini(&d);
+    }
+}
+
+Test(session_watch, a_tap_on_a_short_link_asks_no_more)
+{
+    up_late(TRIP_NEAR_NS / DRIVER_MS);
+    session_tap(d.session, 1);
+    (void)driver_expect(&d, MSG_TAP);
+    cr_assert_eq(answer_late(20).type, MSG_BEAT);
+    cr_assert_eq(answer_late(0).type, MSG_NONE);
     driver_fini(&d);
 }
 

@@ -60,7 +60,8 @@ struct core {
     struct timers timers;
     struct flow_share topic_windows;  /* beyond --topic-window: streams/lead.c; and of couriers that
                                           bring */
-    struct flow_share reader_windows; /* of all subscriptions, awaits, and couriers that fetch */
+    struct flow_share reader_windows; /* of all subscriptions, awaits, taps, and couriers that
+                                         fetch */
     struct list pump;                 /* sessions with something to send */
     struct list dirty;                /* sessions whose ACCEPTED is due */
     struct list owing;                /* sessions that are owed an ACCEPTED, the oldest first */
