@@ -362,6 +362,11 @@ static uint32_t without_room(void)
     return first;
 }
 
+static void make_room(void)
+{
+    core->options.topics_max = core->topics.used_max = 8;
+}
+
 Test(core_number, refuses_what_is_in_a_topic_that_cannot_be_opened)
 {
     uint32_t first = without_room();
@@ -378,6 +383,53 @@ Test(core_number, refuses_what_is_in_a_topic_that_cannot_be_opened)
     EXPECT("1 < refusal #2 (rejected of alice)\n1 < accepted 5 0\n");
     chunk(ALICE, first, 3, 1000, 0, 500, 6);
     EXPECT("1 < chunked 1000\n");
+}
+
+/* The writer was told that the topic is refused.  So no value of it stands. */
+Test(core_number, refuses_a_topic_for_good_that_could_not_be_opened_once)
+{
+    uint32_t first = without_room();
+    open_as(ALICE, first, "alice/a");
+    forget();
+    make_room();
+    name_topic(ALICE, first, "alice/a");
+    publish(ALICE, first, 0, 1, 5);
+    keep_lines("refusal", "violation");
+    EXPECT("1 < refusal #0 (rejected of alice)\n");
+    open_as(ALICE, first, "alice/a");
+    EXPECT("1 < opened 4 next 0\n");
+    open_as(ALICE, first + 1, "alice/b"); /* another one may be opened */
+    keep_lines("opened", "violation");
+    EXPECT("1 < opened 0 next 0\n");
+}
+
+/* The frame came first. */
+Test(core_number, opens_no_topic_of_which_values_were_refused)
+{
+    uint32_t first = without_room();
+    name_topic(ALICE, first, "alice/a");
+    publish(ALICE, first, 0, 1, 5);
+    make_room();
+    forget();
+    open_as(ALICE, first, "alice/a");
+    EXPECT("1 < opened 4 next 0\n");
+    reconnect(ALICE);
+    forget();
+    open_as(ALICE, first, "alice/a");
+    keep_lines("opened", "violation");
+    EXPECT("1 < opened 4 next 0\n");
+}
+
+Test(core_number, takes_numbers_of_a_new_session_though_they_were_refused_before)
+{
+    uint32_t first = without_room();
+    open_as(ALICE, first, "alice/a");
+    make_room();
+    leave(ALICE, frames[ALICE]);
+    cr_assert_eq(given(ALICE), first);
+    open_as(ALICE, first, "alice/a");
+    keep_lines("opened", "violation");
+    EXPECT("1 < opened 0 next 0\n");
 }
 
 Test(core_number, refuses_errors_in_a_topic_that_cannot_be_opened)

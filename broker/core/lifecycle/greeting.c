@@ -129,6 +129,8 @@ static void welcome(struct core *core, struct session *session, const struct msg
         msg->run_incarnations = session->incarnation - session->party->first + 1;
     if (session->party != NULL && !session->is_guard)
         msg->errors_from = (uint64_t)session->party->program_count << PROGRAM_ERROR_BITS;
+    if (session->party != NULL && !session->is_guard && !is_resumed)
+        number_forget_refused(session->party);
     msg->own_numbers = number_first(core, session);
     msg->patience_ms = (uint64_t)core->options.patience_ms;
     session->trip_ns = 0;

@@ -56,7 +56,8 @@ struct party {
     uint32_t program_count;  /* sessions that a guarded incarnation has had */
     uint64_t program_client; /* as client and dial, of the last of them */
     uint32_t program_dial;
-    uint32_t numbered[LIMIT_OWN_NUMBERS]; /* ids of topics by the numbers that it gave; or 0 */
+    uint32_t numbered[LIMIT_OWN_NUMBERS]; /* ids of topics by the numbers that it gave; or 0; or
+                                             that one was refused: streams/number.c */
     struct list topics;                   /* it writes */
     struct list open_slots;               /* it owes */
     uint32_t open_count;

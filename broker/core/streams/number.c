@@ -3,6 +3,7 @@
 #include "broker/core/streams/number.h"
 
 enum { OWN_BITS = 4, PARTY_BITS = 26 };
+#define NUMBERED_REFUSED UINT32_MAX /* in the place of an id */
 /* A smaller job would soon be full of what its parties have credit for. */
 #define OWN_BYTES_LEAST (8 * LIMIT_OWN_NUMBERS * LIMIT_OWN_CREDIT_BYTES)
 _Static_assert(LIMIT_OWN_NUMBERS == 1 << OWN_BITS, "a party has all numbers of its bits");
@@ -66,6 +67,24 @@ void number_take_back(struct topic *topic)
     if (topic->number != topic->id)
         *numbered_at(topic->writer, topic->number) = 0;
     topic->number = topic->id;
+}
+
+void number_refuse(struct party *party, uint32_t number)
+{
+    *numbered_at(party, number) = NUMBERED_REFUSED;
+}
+
+bool number_is_refused(const struct party *party, uint32_t number)
+{
+    return number_is_own(party, number) &&
+           party->numbered[number % LIMIT_OWN_NUMBERS] == NUMBERED_REFUSED;
+}
+
+void number_forget_refused(struct party *party)
+{
+    for (uint32_t i = 0; i < LIMIT_OWN_NUMBERS; i++)
+        if (party->numbered[i] == NUMBERED_REFUSED)
+            party->numbered[i] = 0;
 }
 
 struct topic *number_find(const struct core *core, uint32_t number)

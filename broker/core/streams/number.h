@@ -22,6 +22,13 @@ bool number_is_free(const struct party *party, uint32_t number);
 /* The number is free, and nobody was sent a slot of the topic. */
 void number_give(struct topic *topic, uint32_t number);
 void number_take_back(struct topic *topic);
+/* The topic with this number could not be opened.  Its party was told so, or values in it were
+ * refused: so it is never opened, even if there is room later.  A broker that restarts does not
+ * know this. */
+void number_refuse(struct party *party, uint32_t number);
+bool number_is_refused(const struct party *party, uint32_t number);
+/* A new session of the party gives its numbers anew. */
+void number_forget_refused(struct party *party);
 
 /* The topic at the place of such a number, or NULL.  It has the number if the bits above agree. */
 struct topic *number_find(const struct core *core, uint32_t number);

@@ -702,8 +702,8 @@ struct opening {
     const char *type;
     const char *text;
 };
-static struct topic *open_named(struct core *core, struct session *session, struct span name,
-                                uint32_t number, struct opening *why)
+static struct topic *open_new(struct core *core, struct session *session, struct span name,
+                              uint32_t number, struct opening *why)
 {
     enum wire_code code = CODE_OK;
     struct topic *topic =
@@ -732,6 +732,21 @@ static struct topic *open_named(struct core *core, struct session *session, stru
     }
     if (number != 0)
         grant_own(core, topic);
+    return topic;
+}
+
+/* ... number is the same for each of its frames and messages, and so is the answer. */
+static struct topic *open_named(struct core *core, struct session *session, struct span name,
+                                uint32_t number, struct opening *why)
+{
+    if (number != 0 && number_is_refused(session->party, number)) {
+        *why = (struct opening){CODE_EFULL, ERROR_TYPE_FULL,
+                                "the broker had no room for the topic when it was named first"};
+        return NULL;
+    }
+    struct topic *topic = open_new(core, session, name, number, why);
+    if (topic == NULL && number != 0)
+        number_refuse(session->party, number);
     return topic;
 }
 
