@@ -76,6 +76,9 @@
  * grants it credit.  That is not looked at again, so it is little: the job may be full by then. */
 #define LIMIT_OWN_NUMBERS 16
 #define LIMIT_OWN_CREDIT_BYTES (UINT64_C(64) * 1024)
+/* The window of a topic while nobody knows whether its writer's link is long: it may be slow, too,
+ * and carries this in 0.2 s at 10 Mbit/s. */
+#define LIMIT_UNJUDGED_BYTES (UINT64_C(256) * 1024)
 #define LIMIT_SUBS 4096                                     /* of one party */
 #define LIMIT_SUB_PATTERNS 64                               /* of one subscription */
 #define LIMIT_SUB_WINDOW_BYTES (UINT64_C(64) * 1024 * 1024) /* the largest a client may ask for */

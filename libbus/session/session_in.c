@@ -35,15 +35,17 @@ static bool is_expected(const struct session *session, const struct msg *msg)
 
 /* ---- beats and endings ---------------------------------------------------------------------- */
 
-/* Until it is known whether the link is long, each ECHO is followed by another BEAT. */
+/* Until it is known whether the link is long, each ECHO is followed by another BEAT; and so is the
+ * one that tells. */
 static void measure_trip(struct session *session, int64_t ns)
 {
     bool was_far = trip_is_far(&session->trip);
+    bool was_open = trip_is_open(&session->trip);
     trip_see(&session->trip, ns);
     bool is_far = trip_is_far(&session->trip);
     bool has_data = !session->options.is_guard && (!session->is_observer || session->is_courier);
     if (has_data || session->tap.is_on)
-        session->is_trip_due = trip_is_open(&session->trip) || is_far != was_far;
+        session->is_trip_due = was_open || is_far != was_far;
     if (!has_data)
         return;
     flow_window_learn(&session->flow, trip_far_ns(&session->trip));

@@ -102,7 +102,8 @@ static bool beat_message(struct session *session, struct msg *out)
     out->type = MSG_BEAT;
     out->as.beat = (struct msg_beat){.sent_ns = session->now_ns,
                                      .trip_ns = (uint64_t)trip_far_ns(&session->trip),
-                                     .broker_ns = session->echo_broker_ns};
+                                     .broker_ns = session->echo_broker_ns,
+                                     .is_unjudged = trip_is_open(&session->trip)};
     if (!is_due)
         return true;
     session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;

@@ -193,10 +193,9 @@ static uint64_t far_ns(int64_t delay_ns)
     return 2 * delay_ns < TRIP_NEAR_NS ? 0 : (uint64_t)(2 * delay_ns);
 }
 
-static void start_writer(double rate, int64_t delay_ns)
+/* Alice has joined. */
+static void begin_to_write(double rate, int64_t delay_ns)
 {
-    link_trip_ns = far_ns(delay_ns);
-    join(1);
     alice.topic = open_topic(1, "alice/a");
     alice.rate = rate;
     alice.delay_ns = delay_ns;
@@ -204,8 +203,21 @@ static void start_writer(double rate, int64_t delay_ns)
         if (effects.items[i].type == EFFECT_SEND_MSG &&
             effects.msgs[effects.items[i].index].type == MSG_TOPIC_OPENED)
             alice.known = effects.msgs[effects.items[i].index].as.topic_opened.limit_bytes;
+}
+
+static void start_writer(double rate, int64_t delay_ns)
+{
+    link_trip_ns = far_ns(delay_ns);
+    join(1);
+    begin_to_write(rate, delay_ns);
     if (far_ns(delay_ns) == 0)
         cr_assert_eq(alice.known, options.topic_window_bytes);
+}
+
+static void say_beat(conn_id conn, uint64_t trip_ns, bool is_unjudged)
+{
+    message(conn, (struct msg){.type = MSG_BEAT,
+                               .as.beat = {.trip_ns = trip_ns, .is_unjudged = is_unjudged}});
 }
 
 static struct reader *new_reader(double rate, int64_t delay_ns)
@@ -464,6 +476,73 @@ Test(core_lead, grants_as_much_as_the_links_of_writer_and_reader_carry)
 }
 
 /* Two windows one behind the other double together: the link is full after six round trips. */
+/* ---- a link that is not judged yet ----------------------------------------------------------- */
+
+/* A writer whose link takes so long opens its topic.  Nobody knows of the link yet. */
+static void start_unjudged(int64_t delay_ns)
+{
+    join(1);
+    say_beat(1, 0, true);
+    forget();
+    begin_to_write(4 * GB, delay_ns);
+    cr_assert_eq(alice.known, LIMIT_UNJUDGED_BYTES);
+}
+
+/* The whole window would be more than six seconds of the link. */
+Test(core_lead, grants_little_to_a_slow_link_before_and_after_it_is_judged)
+{
+    int64_t delay_ns = 100 * MS;
+    start_unjudged(delay_ns);
+    struct reader *bob = start_reader("", 1.25 * MB, 20 * US);
+    for (int part = 0; part < 200; part++) {
+        run_ms(10);
+        if (part == 40)
+            say_beat(1, (uint64_t)(2 * delay_ns), false);
+        uint64_t most = part <= 40 ? LIMIT_UNJUDGED_BYTES : WHOLE / 4; /* it starts */
+        cr_assert_leq(untaken(bob), most + FRAME_COST, "part %d", part);
+    }
+    cr_expect_gt(run_ms(500), 0.9 * 1.25 * MB);
+}
+
+/* Between BEAT and the next look at the links a reader takes something. */
+Test(core_lead, grants_little_until_the_links_are_looked_at)
+{
+    start_unjudged(100 * MS);
+    struct reader *bob = start_reader("", 200 * MB, 20 * US);
+    run_ms(1003);
+    say_beat(1, (uint64_t)(200 * MS), false);
+    for (int part = 0; part < 10; part++) {
+        run_ms(1);
+        cr_assert_leq(alice.known, bob->told / FRAME_BYTES * FRAME_COST + WHOLE / 8, "%d", part);
+    }
+}
+
+Test(core_lead, grants_the_whole_window_once_the_link_is_known_to_be_short)
+{
+    start_unjudged(20 * US);
+    struct reader *bob = start_reader("", 0, 20 * US); /* it takes nothing */
+    run_ms(500);
+    cr_expect_leq(untaken(bob), LIMIT_UNJUDGED_BYTES + FRAME_COST);
+    say_beat(1, 0, false);
+    run_ms(200);
+    cr_expect_geq(untaken(bob), WHOLE);
+}
+
+/* It was long before the connection was lost, and is taken for long until BEAT says otherwise. */
+Test(core_lead, grants_little_on_a_new_connection_over_a_long_link)
+{
+    start_writer(4 * GB, 100 * MS);
+    struct reader *bob = start_reader("", 1.25 * MB, 20 * US);
+    run_ms(3000);
+    uint64_t before = untaken(bob);
+    resume(1, tokens[1], 0);
+    forget();
+    for (int part = 0; part < 20; part++) {
+        run_ms(10);
+        cr_assert_leq(untaken(bob), before + FRAME_COST, "part %d", part);
+    }
+}
+
 Test(core_lead, doubles_what_it_grants_with_each_round_trip)
 {
     start_writer(125 * MB, 100 * MS);

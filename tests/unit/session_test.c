@@ -228,6 +228,7 @@ Test(session, asks_again_until_it_knows_whether_its_link_is_long)
     cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.trip_ns, 20 * DRIVER_MS);
     cr_assert(answer_late(0, &trip_ns), "and is known better");
     cr_assert_eq(trip_ns, 0);
+    cr_assert(!answer_late(0, &trip_ns));
     driver_break_link(&d);
     driver_greet_late(&d, 20);
     cr_assert(answer_late(20, &trip_ns), "another connection may be another link");
@@ -240,10 +241,41 @@ Test(session, asks_no_more_after_a_quick_answer)
     driver_init(&d);
     driver_greet_late(&d, 20);
     cr_assert(answer_late(20, &trip_ns));
+    cr_assert(answer_late(0, &trip_ns), "the broker learns of it");
+    cr_assert_eq(trip_ns, 0);
     cr_assert(!answer_late(0, &trip_ns));
     tick(1000);
     cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.trip_ns, 0);
     cr_assert(!answer_late(200, &trip_ns));
+    driver_fini(&d);
+}
+
+/* Whether the BEAT after an answer, which is due, says that nothing is known of the link. */
+static bool is_unjudged_after(int64_t ms)
+{
+    driver_echo_late(&d, ms);
+    return driver_expect(&d, MSG_BEAT).as.beat.is_unjudged != 0;
+}
+
+Test(session, says_that_it_does_not_know_its_link_yet)
+{
+    for (int is_far = 0; is_far < 2; is_far++) {
+        driver_init(&d);
+        (void)driver_dial(&d);
+        d.now_ns += 20 * DRIVER_MS;
+        driver_say_welcome(&d, false);
+        driver_expect_attach(&d);
+        (void)driver_expect(&d, MSG_READY);
+        driver_say(&d, &(struct msg){.type = MSG_ATTACHED});
+        cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.is_unjudged, 1);
+        cr_assert(is_unjudged_after(100));
+        cr_assert(is_unjudged_after(100));
+        cr_assert_not(is_unjudged_after(is_far ? 100 : 0));
+        driver_fini(&d);
+    }
+    driver_up(&d); /* WELCOME came at once */
+    tick(1000);
+    cr_assert_eq(driver_expect(&d, MSG_BEAT).as.beat.is_unjudged, 0);
     driver_fini(&d);
 }
 

@@ -121,12 +121,13 @@ Test(session_watch, a_tap_judges_its_link_without_waiting_for_the_next_heartbeat
     }
 }
 
-Test(session_watch, a_tap_on_a_short_link_asks_no_more)
+Test(session_watch, a_tap_on_a_short_link_asks_no_more_once_it_said_so)
 {
     up_late(TRIP_NEAR_NS / DRIVER_MS);
     session_tap(d.session, 1);
     (void)driver_expect(&d, MSG_TAP);
     cr_assert_eq(answer_late(20).type, MSG_BEAT);
+    cr_assert_eq(answer_late(0).type, MSG_BEAT);
     cr_assert_eq(answer_late(0).type, MSG_NONE);
     driver_fini(&d);
 }

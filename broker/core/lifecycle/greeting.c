@@ -133,6 +133,7 @@ static void welcome(struct core *core, struct session *session, const struct msg
         number_forget_refused(session->party);
     msg->own_numbers = number_first(core, session);
     msg->patience_ms = (uint64_t)core->options.patience_ms;
+    session->is_unjudged = session->trip_ns > 0; /* it was long, and is mostly long again */
     session->trip_ns = 0;
     session_arm(core, session);
 }

@@ -126,6 +126,7 @@ static void end_window(const struct core *core, struct session *session,
 
 void session_beat(struct core *core, struct session *session, const struct msg_beat *beat)
 {
+    session->is_unjudged = beat->is_unjudged != 0;
     know_trip(session, (int64_t)beat->trip_ns);
     end_window(core, session, beat);
     struct msg *msg = effects_msg(core->effects, session->control, MSG_ECHO);

@@ -139,6 +139,7 @@ struct session {
     struct blocked blocked;
     int64_t heard_ns;   /* last sign of life; core_clock() */
     int64_t trip_ns;    /* the round trip of its link, as BEAT says; 0: it is short */
+    bool is_unjudged;   /* ... or as long as it is not known: BEAT says so */
     int64_t greeted_ns; /* when it greeted on this connection; core_clock(); 0: not yet */
     int64_t closed_ns;  /* when the connection closed */
     int64_t suspect_ns; /* since when it is suspect */

@@ -230,9 +230,11 @@ void lead_timer(struct core *core)
         return;
     struct lead *lead = &topic->lead;
     int64_t now_ns = core_clock(core);
+    if (lead_is_unjudged(topic))
+        lead_measure(core, topic); /* its link may be known by now */
     if (now_ns - lead->waits_since_ns >= pause_ns(core, topic)) {
         list_remove(first);
-        lead->is_paused = true;
+        lead->is_paused = !lead_is_unjudged(topic);
         topic_grant(core, topic, false);
     } else if (lead->waits_ns + LEAD_PAUSE_NS <= now_ns) {
         lead->waits_ns = now_ns;

@@ -22,8 +22,17 @@ static inline uint64_t lead_whole(const struct core *core, const struct topic *t
     return bytes > whole ? bytes : whole;
 }
 
-/* So much may be not taken now.  What is for a group waits for its workers, and not for a link. */
-static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
+/* Whether the window does not follow the writer's link yet: the client does not know whether it is
+ * long, or lead_measure() is still to come. */
+static inline bool lead_is_unjudged(const struct topic *topic)
+{
+    const struct session *session = topic->writer->session;
+    return session != NULL &&
+           (session->is_unjudged || (session->trip_ns > 0 && !lead_is_far(topic)));
+}
+
+/* ... on a link that is known. */
+static inline uint64_t lead_window_judged(const struct core *core, const struct topic *topic)
 {
     const struct lead *lead = &topic->lead;
     uint64_t whole = lead_whole(core, topic);
@@ -33,6 +42,15 @@ static inline uint64_t lead_window(const struct core *core, const struct topic *
     if (lead_is_far(topic))
         bytes = lead->is_for_group ? whole : flow_window_bytes(&lead->flow);
     return bytes < whole ? bytes : whole;
+}
+
+/* So much may be not taken now.  What is for a group waits for its workers, and not for a link.
+ * Credit is never taken back.  So there is little of it while the link may be slow. */
+static inline uint64_t lead_window(const struct core *core, const struct topic *topic)
+{
+    uint64_t bytes = lead_window_judged(core, topic);
+    bool is_less = bytes > LIMIT_UNJUDGED_BYTES && lead_is_unjudged(topic);
+    return is_less ? LIMIT_UNJUDGED_BYTES : bytes;
 }
 
 /* All who hold writers back have taken something. */
