@@ -340,6 +340,20 @@ static void catch_up(struct process *role, struct progress *progress, int64_t wa
     }
 }
 
+/* A value takes so long over the slowest link. */
+static int64_t value_ns(const struct point *point)
+{
+    double slowest = (double)point->rate->bits / (point->readers > 1 ? SLOWER : 1);
+    return (int64_t)((double)point->size->bytes * 8 * 1e9 / slowest);
+}
+
+/* With --long a point also has the time for as many values as it needs, one under way and one to
+ * begin with. */
+static int64_t point_ns_max(const struct bench *bench, const struct point *point)
+{
+    return POINT_NS_MAX + (bench->is_long ? (VALUES_MIN + 2) * value_ns(point) : 0);
+}
+
 /* Follows the first reader, and hears what the others say, until all have enough or the time of a
  * point is over. */
 static bool measure(const struct bench *bench, struct run *run, struct measured *measured)
@@ -350,7 +364,7 @@ static bool measure(const struct bench *bench, struct run *run, struct measured 
     struct progress slow = {.first = 0};
     struct progress control = {.first = 0};
     int64_t warm_ns = test_now_ns() + WARM_NS + ROUND_TRIPS * 2 * point->delay->us * 1000;
-    int64_t until_ns = warm_ns + POINT_NS_MAX;
+    int64_t until_ns = warm_ns + point_ns_max(bench, point);
     int64_t lasts_ns = bench->is_quick ? MEASURED_NS / 5 : MEASURED_NS;
     while (test_now_ns() < until_ns && !is_enough(run, &progress, &slow, lasts_ns)) {
         (void)follow(&run->readers[0], &progress, warm_ns, LOOK_MS);
@@ -415,9 +429,7 @@ static struct least least;
 /* Two values take no longer than a point may. */
 static bool fits(const struct bench *bench, const struct point *point)
 {
-    double slowest = (double)point->rate->bits / (point->readers > 1 ? SLOWER : 1);
-    double ns = 2.0 * (double)point->size->bytes * 8 * 1e9 / slowest;
-    return bench->is_long || ns <= (double)POINT_NS_MAX;
+    return bench->is_long || VALUES_MIN * value_ns(point) <= POINT_NS_MAX;
 }
 
 static void name_point(const struct point *point, const char *figure, char *name, size_t bytes)
@@ -472,6 +484,12 @@ static double allowed_us(const struct point *point, bool is_in_place)
     return (double)(2 * point->delay->us) + (is_in_place ? IN_PLACE_US + value_us : CONTROL_US);
 }
 
+/* Of ours to a peer's; 0: ours failed, whatever the peer did. */
+static double ratio_to(const struct measured *ours, const struct measured *peer)
+{
+    return ours->share > 0 ? ours->share / peer->share : 0;
+}
+
 /* What one run at one point means for the least and the most of all. */
 static void compare(const struct point *point, const struct systems *systems,
                     struct measured measured[][BENCH_RUNS_MAX], const bool *is_out, size_t run)
@@ -484,7 +502,7 @@ static void compare(const struct point *point, const struct systems *systems,
         if (strcmp(name, "errbus") == 0) {
             ours = one; /* its share is 0 where it failed */
         }
-        if (is_out[i]) {
+        if (is_out[i] && (ours == NULL || ours == one || ours->share > 0)) {
             continue;
         }
         if (ours == one) {
@@ -492,10 +510,10 @@ static void compare(const struct point *point, const struct systems *systems,
             raise_to(&least.control[run], one->control_us[1] / allowed_us(point, false));
         }
         if (ours != NULL && point->readers == 1 && strcmp(name, "raw") == 0) {
-            lower(&least.to_raw[class][run], ours->share / one->share);
+            lower(&least.to_raw[class][run], ratio_to(ours, one));
         }
         if (ours != NULL && point->readers == 1 && strcmp(name, "nats library") == 0) {
-            lower(&least.to_nats[class][run], ours->share / one->share);
+            lower(&least.to_nats[class][run], ratio_to(ours, one));
         }
     }
 }
