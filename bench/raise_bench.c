@@ -5,7 +5,8 @@
  *   - an idle broker, and one that another topic saturates;
  *   - without a tap: the promised value instead of the error, for comparison;
  *   - behind values of the same topic, at full rate, with the rate that is left and the rate
- *     without errors;
+ *     without errors; over tcp also a small value among them, 200 times a second by its due time,
+ *     from the thread that publishes them: so it waits in bus_publish() for room, too;
  *   - with keys: beside a flood of false handshakes at this broker, and at another one.  The second
  *     says what the flood costs by the processor time that it takes from the machine.
  *
@@ -26,7 +27,9 @@
 
 #define COUNT 1500
 #define EVERY_NS INT64_C(2000000)
+#define DUE_EVERY_NS INT64_C(5000000)
 #define VALUE_BYTES 256
+#define DUE_BYTES 64
 #define BULK_BYTES 4096
 #define FULL_AFTER 32768 /* values taken: 128 MiB, several times all queues on the way together */
 
@@ -165,6 +168,26 @@ static int flood(char **words)
     return 0;
 }
 
+/* flood_due ENDPOINT: as much as goes, until it is killed; now and then a small value when it is
+ * due, with that time */
+static int flood_due(char **words)
+{
+    static char value[BULK_BYTES];
+    int64_t due[DUE_BYTES / sizeof(int64_t)] = {0};
+    struct bus *bus = bench_open(words[0], "flooding");
+    enum bus_err err = BUS_OK;
+    role_ready();
+    due[0] = test_now_ns() + DUE_EVERY_NS;
+    while (err == BUS_OK) {
+        err = bus_publish(bus, "bulk", value, sizeof value);
+        for (; err == BUS_OK && test_now_ns() >= due[0]; due[0] += DUE_EVERY_NS) {
+            err = bus_publish(bus, "bulk", due, sizeof due);
+        }
+    }
+    bench_check(err, "publish");
+    return 0;
+}
+
 static _Atomic int64_t drained;
 static sem_t is_full;
 
@@ -205,7 +228,19 @@ static int drain(char **words)
     return 0;
 }
 
-/* stay ENDPOINT COUNT: takes the bulk with the errors in it; says how many values a second it took
+/* The time that a small value among the bulk was due; 0: it is of the bulk. */
+static int64_t due_of(const struct bus_msg *msg)
+{
+    size_t bytes = 0;
+    int64_t due_ns = 0;
+    const void *value = bus_msg_value(msg, &bytes);
+    if (bytes == DUE_BYTES) {
+        memcpy(&due_ns, value, sizeof due_ns);
+    }
+    return due_ns;
+}
+
+/* stay ENDPOINT COUNT: takes the bulk with the errors, or the small values, in it; says how many values a second it took
  * once all queues were full, for as long as it takes to fail COUNT slots elsewhere */
 static int stay_behind(char **words)
 {
@@ -230,8 +265,13 @@ static int stay_behind(char **words)
             continue;
         }
         bench_check(err, "receive");
+        int64_t due_ns = due_of(msg);
         bus_msg_free(&msg);
-        if (++taken == FULL_AFTER) {
+        if (due_ns != 0) {
+            if (full_ns != 0) {
+                samples_add(&samples, now_ns - due_ns);
+            }
+        } else if (++taken == FULL_AFTER) {
             full_ns = now_ns;
         }
     }
@@ -384,8 +424,9 @@ static void run_untapped(const char *count, const char *is_value, struct raised 
     site_close(&site);
 }
 
-/* Behind the bulk of the same topic; is_failing NULL: the bulk alone. */
-static void run_behind(const char *count, enum way way, const char *is_failing,
+/* Behind the bulk of the same topic, which such a role publishes; is_failing NULL: nothing but the
+ * bulk, or what that role has in it. */
+static void run_behind(const char *count, enum way way, const char *role, const char *is_failing,
                        struct raised *raised, size_t run)
 {
     struct site site;
@@ -393,7 +434,7 @@ static void run_behind(const char *count, enum way way, const char *is_failing,
     struct process staying;
     site_open(&site, way);
     start(&staying, &site, "stay", count, NULL);
-    start(&flooding, &site, "flood", is_failing, NULL);
+    start(&flooding, &site, role, is_failing, NULL);
     raised->bulk_rate[run] = (double)role_done(&staying);
     take(&staying, raised, IN_PLACE, run);
     role_fini(&flooding);
@@ -501,6 +542,7 @@ static void ask(const struct bench *bench, uint64_t n)
 {
     static struct answers over[WAYS];
     enum way ways = bench->is_curve ? WAYS : OVER_CURVE;
+    static struct raised due;
     static struct raised error;
     static struct raised value;
     char count[32];
@@ -509,9 +551,10 @@ static void ask(const struct bench *bench, uint64_t n)
         for (enum way way = OVER_TCP; way < ways; way++) {
             run_one(count, way, false, &over[way].idle, run);
             run_one(count, way, true, &over[way].loaded, run);
-            run_behind(count, way, "failing", &over[way].behind, run);
-            run_behind(count, way, NULL, &over[way].alone, run);
+            run_behind(count, way, "flood", "failing", &over[way].behind, run);
+            run_behind(count, way, "flood", NULL, &over[way].alone, run);
         }
+        run_behind(count, OVER_TCP, "flood_due", NULL, &due, run);
         if (bench->is_curve) {
             run_flooded(count, true, &over[OVER_CURVE].flooded, run);
             run_flooded(count, false, &over[OVER_CURVE].aside, run);
@@ -527,6 +570,8 @@ static void ask(const struct bench *bench, uint64_t n)
         report_rate(bench, "the bulk meanwhile", way, &answers->loaded, NULL, n);
         report_rate(bench, "its own bulk meanwhile", way, &answers->behind, &answers->alone, n);
     }
+    report(bench, "due in its own 4 KiB bulk", OVER_TCP, IN_PLACE, &due, n);
+    report_rate(bench, "its own bulk beside due values", OVER_TCP, &due, &over[OVER_TCP].alone, n);
     if (bench->is_curve) {
         report(bench, "flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].flooded, n);
         report(bench, "another is flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].aside, n);
@@ -539,8 +584,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(char **words);
-    } roles[] = {{"fail", fail_slots}, {"receive", receive},  {"tap", tap_events}, {"flood", flood},
-                 {"drain", drain},     {"stay", stay_behind}, {"knock", knock_on}};
+    } roles[] = {{"fail", fail_slots}, {"receive", receive},    {"tap", tap_events},
+                 {"flood", flood},     {"drain", drain},        {"stay", stay_behind},
+                 {"knock", knock_on},  {"flood_due", flood_due}};
     struct bench bench;
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {
