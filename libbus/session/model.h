@@ -362,13 +362,15 @@ static inline void session_set_durability(struct session *session, uint64_t dura
     outbox_see_disk(&session->outbox, durability >= SESSION_DURABILITY_DISK);
 }
 
-/* Over a long link all uploads share the window. */
+/* Over a long link all uploads share the window.  A link that is not judged may be slow: little is
+ * under way before what follows. */
 static inline void session_set_windows(struct session *session)
 {
     uint64_t window = flow_window_bytes(&session->flow);
     bool is_far = trip_is_far(&session->trip);
     session->uploads.window_bytes = window;
-    session->uploads.all_bytes = is_far ? window : UINT64_MAX;
+    bool is_open = trip_is_open(&session->trip);
+    session->uploads.all_bytes = is_far ? window : is_open ? LIMIT_UNJUDGED_BYTES : UINT64_MAX;
     session->outbox.unaccepted_max = is_far ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
 }
 

@@ -597,6 +597,25 @@ Test(session_write, keeps_a_bounded_number_of_chunks_under_way)
     driver_fini(&d);
 }
 
+/* It may be slow: what is under way stands before all that follows. */
+Test(session_write, keeps_one_chunk_under_way_until_its_link_is_judged)
+{
+    driver_init(&d);
+    driver_greet_late(&d, 20);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frame;
+    cr_assert_eq(publish_bytes(x, 20 * DEFAULT_CHUNK_BYTES), CODE_OK);
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    expect_chunk(0, 0);
+    expect_no_part();
+    driver_echo_late(&d, 0); /* it is short */
+    (void)driver_expect(&d, MSG_BEAT);
+    for (uint64_t i = 1; i < UNDER_WAY; i++)
+        expect_chunk(0, i * DEFAULT_CHUNK_BYTES);
+    expect_no_part();
+    driver_fini(&d);
+}
+
 /* Over a link with a round trip of 200 ms that takes all that is sent. */
 Test(session_write, sends_more_of_a_value_ahead_over_a_long_link)
 {
