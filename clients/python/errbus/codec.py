@@ -28,14 +28,11 @@ _ALIGN = 64  # alignment of each buffer in the value
 _KINDS = "biufcmMSU"  # kinds of arrays whose elements are plain bytes
 _DEEP = 64
 _PLAIN = (bool, int, float, str, type(None))
+_ARRAY = "errbus.codec._array"
 
-#: For Pickle: the names in the pickle of an array, of numpy 1 and of numpy 2.
-NUMPY = (
-    "numpy.dtype", "numpy.ndarray", "numpy.core.numeric._frombuffer",
-    "numpy._core.numeric._frombuffer", "numpy.core.multiarray._reconstruct",
-    "numpy._core.multiarray._reconstruct", "numpy.core.multiarray.scalar",
-    "numpy._core.multiarray.scalar",
-)
+#: For Pickle: arrays.  Numpy's own names do not belong on an allow-list: a hostile pickle makes an
+#: array of objects with them, whose elements are any addresses.
+NUMPY = (_ARRAY,)
 
 
 def _aligned(size: int) -> int:
@@ -74,6 +71,21 @@ def _buffer(view: memoryview, at: Any, size: Any) -> memoryview:
     return view[at : at + size]
 
 
+def _plain(array: Any, codec: str) -> Any:
+    """The array, contiguous.  Raises Invalid if its elements are not plain bytes."""
+    if array.dtype.kind not in _KINDS or array.dtype.hasobject:
+        raise Invalid(f"{codec} encodes no array of {array.dtype}: give it a type of fixed size")
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def _array_of(buffer: Any, name: Any, shape: Any) -> Any:
+    """An array over these bytes, which is not copied."""
+    dtype = np.dtype(str(name))
+    if dtype.kind not in _KINDS or dtype.hasobject:
+        raise Invalid(f"the value has an array of {name}, whose elements are not plain bytes")
+    return np.frombuffer(buffer, dtype).reshape(shape)
+
+
 class _Arrays:
     """The codec of arrays; the text of the module describes it."""
 
@@ -104,12 +116,8 @@ class _Arrays:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return ["b", *self._kept(memoryview(value).cast("B"), buffers, at)]
         if isinstance(value, (np.ndarray, np.generic)):
-            array = np.ascontiguousarray(value)
-            if array.dtype.kind not in _KINDS or array.dtype.hasobject:
-                raise Invalid(
-                    f"arrays encodes no array of {array.dtype}: give it a type of fixed size"
-                )
-            kept = self._kept(array.reshape(-1).view("u1").data, buffers, at)
+            array = _plain(value, "arrays")
+            kept = self._kept(array.view("u1").data, buffers, at)
             return ["a", *kept, array.dtype.str, list(np.shape(value))]
         if isinstance(value, (list, tuple)):
             kind = "l" if isinstance(value, list) else "t"
@@ -142,10 +150,7 @@ class _Arrays:
             return bytes(_buffer(buffers, *rest))
         if kind == "a":
             at, size, name, shape = rest
-            dtype = np.dtype(str(name))
-            if dtype.kind not in _KINDS or dtype.hasobject:
-                raise Invalid(f"arrays decodes no array of {name}")
-            return np.frombuffer(_buffer(buffers, at, size), dtype).reshape(shape)
+            return _array_of(_buffer(buffers, at, size), name, shape)
         if kind in ("l", "t"):
             made = [self._made(one, buffers) for one in rest[0]]
             return made if kind == "l" else tuple(made)
@@ -161,8 +166,9 @@ class Pickle:
     """Pickles whose classes and functions are all on an allow-list.
 
     Unpickling calls the classes and functions that the pickle names.  So allow only what is harmless
-    with any arguments: a class of data, and not os.system.  codec.NUMPY allows arrays, which are not
-    copied.  The list keeps foreign code out.  A hostile pickle may still ask for much memory.
+    with any arguments: a class of data, and not os.system, numpy.ndarray or numpy.dtype.  codec.NUMPY
+    allows arrays of numbers, texts and bytes, which are not copied.  The list keeps foreign code out.
+    A hostile pickle may still ask for much memory, and set attributes of the classes on the list.
 
         values = codec.Pickle([*codec.NUMPY, "app.Gradients"])
     """
@@ -173,13 +179,16 @@ class Pickle:
         self.allow: FrozenSet[str] = frozenset(allow)
 
     def encode(self, value: Any) -> bytearray:
-        """The bytes of a value.  Large buffers are copied once.  Raises as pickle.dumps()."""
+        """The bytes of a value.  Large buffers are copied once.  Raises as pickle.dumps(), and Invalid
+        for an array of objects or of fields."""
         buffers: List[memoryview] = []
 
         def keep(one: pickle.PickleBuffer) -> None:
             buffers.append(one.raw())
 
-        text = pickle.dumps(value, protocol=5, buffer_callback=keep)
+        file = io.BytesIO()
+        _Pickler(file, protocol=5, buffer_callback=keep).dump(value)
+        text = file.getvalue()
         sizes = struct.pack(f"<Q{len(buffers)}Q", len(buffers), *(one.nbytes for one in buffers))
         return _join(self._MAGIC, sizes + text, buffers)
 
@@ -203,6 +212,41 @@ class Pickle:
             raise Invalid(f"the value is broken: its pickle raised {error!r}") from error
 
 
+class _Array:
+    """Makes the arrays of a pickle, each time as a new object that has no attribute: a pickle could
+    set them, and the next pickle would find them."""
+
+    __slots__ = ()
+
+    def __call__(self, buffer: Any, name: Any, shape: Any) -> Any:
+        """shape None: a scalar."""
+        if type(buffer) not in (memoryview, bytes) or type(name) is not str:
+            raise Invalid("the value has an array without bytes, or without a type")
+        if shape is None:
+            return _array_of(buffer, name, ())[()]
+        if type(shape) is not tuple or not all(type(one) is int and one >= 0 for one in shape):
+            raise Invalid(f"the value has an array of the shape {shape!r}")
+        return _array_of(buffer, name, shape)
+
+    def __reduce__(self) -> str:
+        return "_array"
+
+
+_array = _Array()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray:
+            shape = value.shape
+        elif isinstance(value, np.generic):
+            shape = None
+        else:
+            return NotImplemented
+        array = _plain(np.asarray(value), "Pickle")
+        return _array, (pickle.PickleBuffer(array.view("u1")), array.dtype.str, shape)
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(self, allow: FrozenSet[str], text: bytes, buffers: List[memoryview]) -> None:
         super().__init__(io.BytesIO(text), buffers=buffers)
@@ -214,4 +258,4 @@ class _Unpickler(pickle.Unpickler):
                 f"{module}.{name} is not on the allow-list of this Pickle: add the name if it is "
                 "harmless with any arguments"
             )
-        return super().find_class(module, name)
+        return _Array() if f"{module}.{name}" == _ARRAY else super().find_class(module, name)

@@ -4,6 +4,9 @@ import collections
 import os
 import pickle
 import random
+import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -64,6 +67,80 @@ def test_a_class_that_is_not_allowed_is_not_called():
     assert allowed.decode(allowed.encode(ordered)) == ordered
     with pytest.raises(errbus.Invalid, match="OrderedDict"):
         codec.Pickle([]).decode(allowed.encode(ordered))
+
+
+class Call:
+    """Its pickle calls that function."""
+
+    def __init__(self, function, *args, state=None):
+        self.made = (function, args) if state is None else (function, args, state)
+
+    def __reduce__(self):
+        return self.made
+
+
+ADDRESSES = b"A" * 64
+OBJECTS = np.dtype("O")
+HOSTILE = {
+    "an array of objects at any address": Call(np.ndarray, (1,), OBJECTS, ADDRESSES),
+    "a state that brings objects": Call(
+        np.ndarray, (1,), "V8", ADDRESSES, state=(1, (1,), OBJECTS, False, [None])),
+    "a type with forged flags": Call(
+        np.dtype, "V8", False, True, state=(3, "|", None, None, None, -1, -1, 63)),
+    "a fast reader with any type": Call(np.frombuffer, ADDRESSES, OBJECTS),
+    "our function, and a type of objects": Call(codec._array, ADDRESSES, "O", (8,)),
+    "our function, and fields of objects": Call(codec._array, ADDRESSES, "i8,O", (4,)),
+    "our function, and a type that is none": Call(codec._array, ADDRESSES, OBJECTS, (8,)),
+    "our function, and more than there is": Call(codec._array, ADDRESSES, "u1", (1 << 40,)),
+    "our function, and less than nothing": Call(codec._array, ADDRESSES, "u1", (-1,)),
+    "our function, and a number for bytes": Call(codec._array, 1 << 40, "u1", (8,)),
+    "our function, with a state": Call(codec._array, ADDRESSES, "u1", (64,), state=(
+        1, (1 << 40,), "u1", False, ADDRESSES)),
+}
+VICTIM = """
+import sys
+from errbus import Invalid, codec
+try:
+    value = codec.Pickle(codec.NUMPY).decode(bytes.fromhex(sys.stdin.read()))
+    print(repr(value))
+except Invalid as error:
+    print("Invalid", error)
+"""
+
+
+def decoded_in_a_child(text):
+    """A hostile value may end the process that reads it."""
+    value = codec._join(codec.Pickle._MAGIC, struct.pack("<Q", 0) + text, [])
+    return subprocess.run([sys.executable, "-c", VICTIM], input=value.hex(), text=True, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_array_is_refused(name):
+    child = decoded_in_a_child(pickle.dumps(HOSTILE[name], protocol=5))
+    assert (child.returncode, child.stdout[:7]) == (0, "Invalid"), child
+
+
+def test_a_pickle_cannot_change_how_arrays_are_made():
+    text = (pickle.PROTO + bytes([5]) + pickle.GLOBAL + b"errbus.codec\n_array\n" + pickle.NONE
+            + pickle.EMPTY_DICT + pickle.MARK + pickle.UNICODE + b"changed\n" + pickle.NONE
+            + pickle.SETITEMS + pickle.TUPLE2 + pickle.BUILD + pickle.STOP)
+    child = decoded_in_a_child(text)
+    assert (child.returncode, child.stdout[:7]) == (0, "Invalid"), child
+
+
+@pytest.mark.parametrize("array", [np.array([object()]), np.zeros(1, [("a", "O")]),
+                                   np.zeros(1, [("a", "i4")])])
+def test_what_pickle_cannot_encode_is_said(array):
+    with pytest.raises(errbus.Invalid, match="Pickle encodes no array"):
+        codec.Pickle(codec.NUMPY).encode([array])
+
+
+def test_a_scalar_comes_back_as_a_scalar():
+    coder = codec.Pickle(codec.NUMPY)
+    for scalar in (np.float32(3), np.int64(-1), np.str_("x"), np.datetime64("2026-11-23")):
+        again = coder.decode(coder.encode(scalar))
+        assert type(again) is type(scalar) and again == scalar
 
 
 def test_an_array_that_others_made_up_is_refused():
