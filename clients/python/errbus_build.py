@@ -32,10 +32,34 @@ SHIM = """
 #include <unistd.h>
 
 static void shim_msg_free(struct bus_msg *msg) { bus_msg_free(&msg); }
-static void shim_msg_return(struct bus_msg *msg) { bus_msg_return(&msg); }
-static void shim_slot_fail(struct bus_slot *slot) { bus_slot_fail(&slot, NULL); }
+static void shim_slot_fail(struct bus_slot **slot) { bus_slot_fail(slot, NULL); }
 static void shim_sub_close(struct bus_sub *sub) { bus_sub_close(&sub); }
+static void shim_bus_close(struct bus **bus) { (void)bus_close(bus, BUS_POLL); }
 static void shim_error_unref(struct bus_error *error) { bus_error_unref(&error); }
+
+/* What a receive gave, in one place.  A signal may interrupt Python between any two of its steps, and
+ * then the outcome is still here. */
+struct shim_outcome {
+    int code; /* BUS_ETIMEDOUT: nothing came yet */
+    struct bus_msg *msg;
+    struct bus_error *error;
+    const struct bus_event *event; /* the tap's own */
+};
+static void shim_outcome_drop(struct shim_outcome *o)
+{
+    bus_msg_return(&o->msg);
+    bus_error_unref(&o->error);
+}
+static int shim_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct shim_outcome *o)
+{
+    bus_error_unref(&o->error);
+    return o->code = bus_sub_recv(sub, timeout_ms, &o->msg, &o->error);
+}
+static int shim_tap_next(struct bus_tap *tap, int64_t timeout_ms, struct shim_outcome *o)
+{
+    bus_error_unref(&o->error);
+    return o->code = bus_tap_next(tap, timeout_ms, &o->event, &o->error);
+}
 
 /* Values that bus_slot_commit_owned() gave back: a stack; Python takes all of it. */
 struct shim_released { struct shim_released *next; uint64_t number; };
@@ -110,9 +134,18 @@ static const void *shim_bytes_at(const void *bytes, size_t offset)
 
 SHIM_DECLARATIONS = """
 void shim_msg_free(struct bus_msg *msg);
-void shim_msg_return(struct bus_msg *msg);
-void shim_slot_fail(struct bus_slot *slot);
+void shim_slot_fail(struct bus_slot **slot);
 void shim_sub_close(struct bus_sub *sub);
+void shim_bus_close(struct bus **bus);
+struct shim_outcome {
+    int code;
+    struct bus_msg *msg;
+    struct bus_error *error;
+    const struct bus_event *event;
+};
+void shim_outcome_drop(struct shim_outcome *o);
+int shim_sub_recv(struct bus_sub *sub, int64_t timeout_ms, struct shim_outcome *o);
+int shim_tap_next(struct bus_tap *tap, int64_t timeout_ms, struct shim_outcome *o);
 void shim_error_unref(struct bus_error *error);
 enum bus_err shim_commit_owned(struct bus_slot **slot, void *value, size_t bytes, uint64_t number);
 size_t shim_released(uint64_t *out_numbers, size_t room);

@@ -87,10 +87,15 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
                              topic, bus->party, LIMIT_NAME_BYTES);
         return error_say(reterr, err, ERROR_TYPE_ARGUMENT, "a value of '%.250s' is NULL", topic);
     case BUS_EDENIED: return say_denied(bus, topic, reterr);
+    case BUS_ETIMEDOUT: return error_give(reterr, err, &error_timed_out);
     case BUS_EFULL:
-        if (bus->options.send_timeout_ms < 0) /* the caller knows for how long it waited */
-            return error_say(reterr, err, ERROR_TYPE_FULL, "no room for another slot of '%.250s'",
-                             topic);
+        if (bus->options.send_timeout_ms < 0) /* no wait for room ends so */
+            return error_say(
+                reterr, err, ERROR_TYPE_FULL,
+                "no room for '%.250s', and waiting makes none: a call writes %zu bytes "
+                "at most (outbox_bytes_max), a party %d topics, and a stopped bus does "
+                "not wait",
+                topic, bus->options.outbox_bytes_max, LIMIT_TOPICS);
         return error_say(reterr, err, ERROR_TYPE_FULL,
                          "no room for another slot of '%.250s' within %" PRId64 " ms", topic,
                          bus->options.send_timeout_ms);
@@ -103,7 +108,6 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
         return error_say(reterr, err, ERROR_TYPE_COMPLETED,
                          "%s has completed, and writes nothing more", bus->party);
     case BUS_EFAILED: return say_wait_over(bus, reterr);
-    case BUS_ETIMEDOUT:
     case BUS_EPROTO:
     case BUS_ELOST:
     case BUS_EOVERRUN:
@@ -177,6 +181,25 @@ static void begin_patience(struct bus *bus, uint32_t topic, struct publish_patie
     patience->progress = session_write_progress(bus->session, topic);
 }
 
+uint64_t bus_room_progress(struct bus *bus, const char *topic)
+{
+    uint64_t progress = 0;
+    uint32_t number = 0;
+    if (bus == NULL || api_is_foreign(bus))
+        return 0;
+    api_lock(bus);
+    if (bus->session != NULL && (topic == NULL || topic_of(bus, topic, &number) == BUS_OK))
+        progress = session_write_progress(bus->session, number);
+    api_unlock(bus);
+    return progress;
+}
+
+/* Whether the caller keeps the time, in slices. */
+static bool is_in_slices(const struct bus *bus)
+{
+    return bus->options.send_timeout_ms < 0 && bus->options.send_timeout_ms != BUS_FOREVER;
+}
+
 static bool wait_is_over(const struct bus *bus)
 {
     struct buffer *error = NULL;
@@ -202,6 +225,8 @@ enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patien
         return BUS_EFAILED;
     if (is_awake)
         return api_over(bus);
+    if (is_in_slices(bus))
+        return BUS_ETIMEDOUT;
     if (session_write_progress(bus->session, topic) != patience->progress) {
         begin_patience(bus, topic, patience);
         return api_over(bus);

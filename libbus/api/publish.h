@@ -22,6 +22,7 @@ struct publish_patience {
 };
 /* Waits for room after a CODE_ETIMEDOUT, for send_timeout_ms.  That time begins anew if the broker
  * made progress meanwhile, for a long link may need longer for one value.  BUS_OK: try again.
+ * BUS_ETIMEDOUT: a slice is over, and bus_room_progress() tells the caller of the progress.
  * topic: as session_write_progress() takes it.  Lock held. */
 enum bus_err publish_wait(struct bus *bus, uint32_t topic, struct publish_patience *patience);
 

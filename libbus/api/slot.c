@@ -232,7 +232,8 @@ int bus_slot_is_settled(const struct bus_slot *slot)
 /* Whether another try can help: then the slot stays with the caller. */
 static bool is_kept_after(enum bus_err err)
 {
-    return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_EFULL || err == BUS_ETOOBIG;
+    return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_ETIMEDOUT || err == BUS_EFULL ||
+           err == BUS_ETOOBIG;
 }
 
 /* Lock held. */

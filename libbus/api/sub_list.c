@@ -8,6 +8,7 @@
 #include "libbus/api/sub_list.h"
 
 #include "libbus/api/event_fd.h"
+#include "libbus/api/fork.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/waiters.h"
@@ -69,7 +70,8 @@ void sub_give_back(struct bus_msg *msg)
                                                     memory_order_release, memory_order_relaxed));
     if (waited_for == NULL)
         return;
-    if (head == NULL) { /* the receiver waits: the library's thread must collect */
+    /* The receiver waits: the library's thread must collect.  A forked child has neither. */
+    if (head == NULL && !api_is_foreign(waited_for)) {
         api_lock(waited_for);
         api_unlock_wake(waited_for);
     }

@@ -165,7 +165,8 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
     buffer_unref(&copy);
     if (err == BUS_OK)
         msg_settled(msg);
-    else if (err != BUS_EINVAL && err != BUS_ENOMEM && err != BUS_EFULL && err != BUS_ETOOBIG)
+    else if (err != BUS_EINVAL && err != BUS_ENOMEM && err != BUS_ETIMEDOUT && err != BUS_EFULL &&
+             err != BUS_ETOOBIG)
         bus_msg_free(msg); /* its lease is over: this only frees it */
     return err;
 }

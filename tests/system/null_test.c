@@ -138,6 +138,7 @@ static const char *const allowed[] = {
     "bus_open.endpoint",
     "bus_retract.error",
     "bus_await.out_msg",
+    "bus_room_progress.topic",
     "bus_slot_commit_owned.arg",
     "bus_tap_open.endpoint",
     "bus_error_set_stacktrace.text",

@@ -157,6 +157,60 @@ Test(slow, readers_do_not_block_an_event_loop)
 }
 
 /* A writer that may wait goes on as soon as there is room. */
+static enum bus_err publish_in_slices(struct bus *bus, const void *value, size_t bytes)
+{
+    int64_t end_ms = test_now_ms() + SOON_MS;
+    enum bus_err err = BUS_ETIMEDOUT;
+    while (err == BUS_ETIMEDOUT && test_now_ms() < end_ms)
+        err = bus_publish(bus, "w", value, bytes);
+    return err;
+}
+
+/* A writer that keeps the time itself: each call is a slice. */
+Test(slow, readers_let_a_writer_in_slices_see_whether_its_wait_gets_on)
+{
+    static char block[BLOCK_BYTES];
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = BUS_SLICE_LIMITED;
+    options.outbox_bytes_max = 8 * BLOCK_BYTES;
+    struct bus *alice = must_open_with(&options);
+    struct bus *bob = open_reader("bob");
+    struct waiter reader = {.sub = must_subscribe(bob, "alice/w")};
+    expect_code(publish_in_slices(alice, block, sizeof block), BUS_OK);
+    must_publish(alice, "v", "opens the other topic");
+    must_flush(alice);
+    enum bus_err err = BUS_OK;
+    for (int i = 0; err == BUS_OK; i++) {
+        cr_assert_lt(i, 10000, "no end of room");
+        err = try_publish_block(alice, "w", 0);
+        must_flush(alice);
+    }
+    expect_code(err, BUS_ETIMEDOUT);
+    uint64_t progress = bus_room_progress(alice, "w");
+    int64_t start_ms = test_now_ms();
+    expect_code(try_publish_block(alice, "w", 0), BUS_ETIMEDOUT);
+    cr_expect_geq(test_now_ms() - start_ms, 99);
+    must_publish(alice, "v", "flows");
+    must_flush(alice);
+    cr_expect_eq(bus_room_progress(alice, "w"), progress, "another topic is no progress of this");
+
+    struct bus_value many[9];
+    for (int i = 0; i < 9; i++)
+        many[i] = (struct bus_value){block, sizeof block};
+    expect_code(bus_publish_many(alice, "w", many, 9), BUS_EFULL); /* they never fit */
+    cr_assert_eq(pthread_create(&reader.thread, NULL, take_blocks, &reader), 0);
+    expect_code(publish_in_slices(alice, block, sizeof block), BUS_OK);
+    cr_expect_neq(bus_room_progress(alice, "w"), progress);
+    expect_code(publish_in_slices(alice, "last", 4), BUS_OK);
+    pthread_join(reader.thread, NULL);
+    expect_code(reader.err, BUS_OK);
+    bus_sub_close(&reader.sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 Test(slow, readers_let_a_patient_writer_wait)
 {
     struct bus *alice = open_hasty("alice");

@@ -23,13 +23,14 @@ from typing import (
 
 from errbus import _slot, _wait, errors
 from errbus._errbus import ffi, lib
-from errbus._slot import Slot
-from errbus._sub import Message, Subscription, payload, value_of
+from errbus._slot import Slot, place_of_slot
+from errbus._sub import Message, Subscription, payload, value_in, value_of
 
 DISCLOSURES = {"full": 1, "message": 2, "type": 3, "none": 4}
 RUN_RULES = {"as_found": 0, "continue": 1, "follow": 2, "next": 3}
 _USERS_WAIT_S = 10.0  # close() waits so long for calls of other threads
 _EXIT_S = 1.0
+_NO_REQUEST = 2**64 - 1
 
 Slots = Iterable[Tuple[str, int]]
 
@@ -115,16 +116,20 @@ class Bus:
     block leaves the job.  An exception that leaves the block fails the party.
     """
 
-    def __init__(self, pointer: Any, send_timeout: Optional[float]) -> None:
-        self._box = [pointer]
+    def __init__(self, place: Any, send_timeout: Optional[float]) -> None:
+        """place: a struct bus ** that closes the bus when it is dropped."""
+        pointer = place[0]
+        self._place = place
         self._users: List[int] = []
         self._left: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # news: the last user left
+        self._box = [pointer]  # from here on __del__() closes the bus
         self._send_timeout = send_timeout
         self._workers: List[threading.Thread] = []
         self._replies: str = ffi.string(lib.bus_replies(pointer)).decode()
         self.party: str = ffi.string(lib.bus_party(pointer)).decode()
         self.job: str = ffi.string(lib.bus_job(pointer)).decode()
         _open_buses.add(self)
+        _wait.tell_of_forks(self)
 
     # ---- calls: close() frees the handle when none is under way
 
@@ -147,12 +152,26 @@ class Bus:
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
-    def _with_room(self, call: Callable[[], Any]) -> int:
-        """A call that sends: it is repeated after BUS_EFULL, for send_timeout seconds."""
-        return _wait.in_slices(lambda _ms: call(), self._send_timeout, int(lib.BUS_EFULL))
+    def _with_room(self, call: Callable[[], Any], topic: Optional[str]) -> int:
+        """A call that sends: it waits for room for send_timeout seconds, which begin anew while the
+        broker takes what it waits behind.  topic: its own; None: a reply."""
+        name = ffi.NULL if topic is None else topic.encode()
+        code = _wait.for_room(
+            call,
+            lambda: int(self._call(lambda bus: lib.bus_room_progress(bus, name))),
+            self._send_timeout,
+        )
+        if code == lib.BUS_ETIMEDOUT:
+            what = "a reply" if topic is None else f"a value of {topic}"
+            raise errors.Full(
+                f"party {self.party} of job {self.job} waited {self._send_timeout or 0:g} s for room "
+                f"for {what}, and the broker took nothing: call again, or see 'errbus status "
+                f"{self.job}'"
+            )
+        return code
 
-    def _send(self, call: Callable[[Any], Any]) -> None:
-        code = self._with_room(lambda: self._call(call))
+    def _send(self, call: Callable[[Any], Any], topic: str) -> None:
+        code = self._with_room(lambda: self._call(call), topic)
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
@@ -217,7 +236,7 @@ class Bus:
         options.value_bytes_max = value_bytes_max
         options.needs = refs
         options.need_count = len(wanted)
-        out = ffi.new("struct bus_slot **")
+        out = place_of_slot()
         name = topic.encode()
         reterr = ffi.new("struct bus_error **")
 
@@ -226,28 +245,33 @@ class Bus:
                 lib.bus_error_unref(reterr)
             return int(lib.bus_slot_reserve_with(bus, name, options, out, reterr))
 
-        code = self._with_room(lambda: self._call(call))
-        if code != lib.BUS_OK:
-            errors.raise_code(code, reterr)
         whole = topic if "/" in topic else f"{self.party}/{topic}"
-        return Slot(self, out[0], whole)
+        try:
+            code = self._with_room(lambda: self._call(call), topic)
+            if code != lib.BUS_OK:
+                errors.raise_code(code, reterr)
+            return Slot(self, out, whole)
+        except BaseException as error:
+            if out[0] != ffi.NULL:  # promised, and the caller never sees the slot
+                lib.bus_slot_fail(out, errors.to_handle(error))
+            raise
 
     def publish(self, topic: str, value: Any) -> None:
         """Publishes one value, which it copies: bytes, a str, or a buffer such as a numpy array.
         Raises as Slot.commit(), and Denied for a topic of another party."""
         name, data = topic.encode(), payload(value)
-        self._send(lambda bus: lib.bus_publish(bus, name, data, len(data)))
+        self._send(lambda bus: lib.bus_publish(bus, name, data, len(data)), topic)
 
     def publish_many(self, topic: str, values: Iterable[Any]) -> None:
         """Publishes many values of one topic in one call: all of them, or none if it raises.
-        Raises as publish()."""
+        Raises as publish(), and Full at once for more bytes than outbox_bytes."""
         name = topic.encode()
         keep = [payload(value) for value in values]
         rows = ffi.new("struct bus_value[]", max(1, len(keep)))
         for i, data in enumerate(keep):
             rows[i].data = ffi.cast("void *", data)
             rows[i].bytes = len(data)
-        self._send(lambda bus: lib.bus_publish_many(bus, name, rows, len(keep)))
+        self._send(lambda bus: lib.bus_publish_many(bus, name, rows, len(keep)), topic)
 
     def retract(
         self,
@@ -305,13 +329,13 @@ class Bus:
         timeout seconds; another call goes on with the wait.  Raises Fenced, Lost or Closed if this
         party is over.  The call also waits for a party that has not joined yet.
         """
-        out = ffi.new("struct bus_msg **")
+        out = ffi.gc(ffi.new("struct bus_msg **"), lib.bus_msg_free)
         name = topic.encode()
         self._wait_for(
             lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, out, err),
             timeout, *self._awaited(topic, seq),
         )
-        return value_of(ffi.gc(out[0], lib.shim_msg_free))
+        return value_in(out)
 
     def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
         """Waits for the outcome of a slot without its value.  An own slot is waited for until the
@@ -447,9 +471,14 @@ class Bus:
         """Asks a group without waiting, and returns a number: get(bus.replies, number) waits for
         the reply.  Raises as publish()."""
         name, data, ms = topic.encode(), payload(value), _wait.to_ms(deadline)
-        out = ffi.new("uint64_t *")
-        self._send(lambda bus: lib.bus_request(bus, name, data, len(data), ms, out))
-        return int(out[0])
+        out = ffi.new("uint64_t *", _NO_REQUEST)
+        try:
+            self._send(lambda bus: lib.bus_request(bus, name, data, len(data), ms, out), topic)
+            return int(out[0])
+        except BaseException:
+            if out[0] != _NO_REQUEST:  # asked, and the caller never sees the number
+                self._forget_request(out[0])
+            raise
 
     @property
     def replies(self) -> str:
@@ -622,7 +651,7 @@ class Bus:
     def _close_now(self, timeout: float) -> int:
         """Closes the handle when no other thread is in a call."""
         try:
-            bus = self._box.pop()
+            self._box.pop()
         except IndexError:
             return int(lib.BUS_OK)
         _open_buses.discard(self)
@@ -630,8 +659,9 @@ class Bus:
             try:
                 self._left.get(timeout=_USERS_WAIT_S)
             except queue.Empty:
-                return int(lib.BUS_ETIMEDOUT)  # the handle is never freed
-        code = int(lib.bus_close(ffi.new("struct bus **", bus), _wait.to_ms(timeout)))
+                ffi.gc(self._place, None)  # the handle is never freed
+                return int(lib.BUS_ETIMEDOUT)
+        code = int(lib.bus_close(self._place, _wait.to_ms(timeout)))
         _slot.release_owned()
         return code
 
@@ -651,9 +681,14 @@ class Bus:
             pass  # the exception that left the block says more
 
     def __del__(self) -> None:
-        if self._box:
+        if getattr(self, "_box", None):
             lib.bus_stop(self._box[0])
             self._close_now(0)
+
+    def _in_child(self) -> None:
+        """A forked child forgets the handle and does not close it: it belongs to the parent."""
+        self._box.clear()
+        _open_buses.discard(self)
 
     def __repr__(self) -> str:
         return f"<errbus.Bus {self.job}/{self.party}{'' if self._box else ' closed'}>"
@@ -775,7 +810,7 @@ def open(
         _wait.interruptible(
             lambda out, reterr: lib.bus_open(server, options, _wait.to_ms(timeout), out, reterr),
             "struct bus **",
-            lambda out: lib.bus_close(out, 0),
+            lib.shim_bus_close,
             keep,
         ),
         send_timeout,
@@ -795,14 +830,5 @@ def _at_exit() -> None:
             pass
 
 
-def _in_child() -> None:
-    """A forked child forgets the handles and does not close them: they belong to the parent."""
-    _slot.in_child()
-    for bus in list(_open_buses):
-        bus._box.clear()
-        bus._users.clear()
-    _open_buses.clear()
-
-
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_slot.in_child)

@@ -33,6 +33,11 @@ def in_child() -> None:
     _lent_lock = threading.Lock()
 
 
+def place_of_slot() -> Any:
+    """A place for a reserved slot.  If it is dropped with a slot in it, that slot fails."""
+    return ffi.gc(ffi.new("struct bus_slot **"), lib.shim_slot_fail)
+
+
 class Slot:
     """The promise of a value.  If the value does not come, the readers get an error.
 
@@ -41,26 +46,25 @@ class Slot:
     """
 
     def __init__(self, bus: "Bus", slot: Any, topic: str) -> None:
+        """slot: a struct bus_slot **, from place_of_slot()."""
         self._bus = bus
-        self._box = [ffi.gc(slot, lib.shim_slot_fail)]
+        self._box = [slot]
         self.topic = topic
-        self.seq: int = lib.bus_slot_seq(slot)
+        self.seq: int = lib.bus_slot_seq(slot[0])
 
     @property
     def is_settled(self) -> bool:
         """Whether this party knows of an outcome of the slot: then a value comes too late."""
-        return not self._box or lib.bus_slot_is_settled(self._box[0]) == 1
+        return not self._box or lib.bus_slot_is_settled(self._box[0][0]) == 1
 
     def _take(self) -> Any:
         try:
-            slot = self._box.pop()
+            return self._box.pop()
         except IndexError:
             raise errors.Settled(
                 f"slot {self.seq} of {self.topic} was settled by this program before; reserve "
                 "another slot"
             ) from None
-        ffi.gc(slot, None)  # the next call takes the slot over
-        return ffi.new("struct bus_slot **", slot)
 
     def commit(self, value: Any, copy: bool = True) -> None:
         """Settles the slot with bytes, a str (as UTF-8) or a buffer such as a numpy array.
@@ -68,8 +72,8 @@ class Slot:
         Only the bytes of an array travel: for its shape and type see errbus.codec.  copy=False: the
         library reads 64 KiB and more where they are, each time it sends them.  They must not change
         before Bus.flush() has returned.  Raises Settled if the slot has an outcome already, TooBig
-        above the limit of the slot or the broker, Full after send_timeout, and Fenced, Lost or
-        Closed if this party is over.
+        above the limit of the slot or the broker, Full after send_timeout, or at once after
+        Bus.stop(), and Fenced, Lost or Closed if this party is over.
         """
         data = payload(value)
         if copy or len(data) < 65536:
@@ -84,15 +88,18 @@ class Slot:
         pointer = ffi.cast("void *", data)
         try:
             self._settle(lambda slot: lib.shim_commit_owned(slot, pointer, len(data), number))
-        except (errors.Invalid, errors.Full, errors.TooBig, errors.OutOfMemory):
-            _lent.pop(number, None)
+        except BaseException:
+            if self._box:  # the slot is open: the library did not take the bytes
+                _lent.pop(number, None)
             raise
 
     def _settle(self, call: Callable[[Any], Any]) -> None:
         slot = self._take()
-        code = self._bus._with_room(lambda: call(slot))
-        if slot[0] != ffi.NULL:
-            self._box.append(ffi.gc(slot[0], lib.shim_slot_fail))
+        try:
+            code = self._bus._with_room(lambda: call(slot), self.topic)
+        finally:
+            if slot[0] != ffi.NULL:  # it is still open, also after an interrupt
+                self._box.append(slot)
         if code != lib.BUS_OK:
             errors.raise_code(code)
 

@@ -33,6 +33,13 @@ def value_of(msg: Any) -> memoryview:
     return view(msg, pointer, size[0])
 
 
+def value_in(place: Any) -> memoryview:
+    """The value in a struct bus_msg ** that frees it when it is dropped."""
+    size = ffi.new("size_t *")
+    pointer = lib.bus_msg_value(place[0], size)
+    return view(place, pointer, size[0])
+
+
 def payload(value: Any) -> Any:
     """The bytes of a str, or of an object with a buffer: bytes, an array, a memoryview."""
     if isinstance(value, str):
@@ -46,6 +53,17 @@ def payload(value: Any) -> Any:
             f"a value is bytes, str or a buffer such as a numpy array, not {type(value).__name__}; "
             "errbus.codec makes bytes of other objects"
         ) from None
+
+
+def place_of_outcome() -> Any:
+    """A place for what a receive gives.  If it is dropped, a message in it is given back."""
+    return ffi.gc(ffi.new("struct shim_outcome *", [lib.BUS_ETIMEDOUT]), lib.shim_outcome_drop)
+
+
+def _error_in(came: Any) -> Optional[errors.RemoteError]:
+    if came.error == ffi.NULL:
+        return None
+    return errors.from_handle(errors.own(lib.bus_error_ref(came.error)))
 
 
 class PartyEnded(NamedTuple):
@@ -79,15 +97,20 @@ class Message:
     drops is given back.  `value` stays valid when the message is settled, and after Bus.close().
     """
 
-    __slots__ = ("topic", "seq", "delivery", "is_request", "_box", "_value", "__weakref__")
+    __slots__ = (
+        "topic", "seq", "delivery", "is_request", "_bus", "_box", "_value", "__weakref__",
+    )
 
-    def __init__(self, msg: Any) -> None:
+    def __init__(self, bus: "Bus", came: Any) -> None:
+        """came: a place with a message, from place_of_outcome()."""
+        msg = came.msg
+        self._bus = bus
         self.topic: str = ffi.string(lib.bus_msg_topic(msg)).decode()
         self.seq: int = lib.bus_msg_seq(msg)
         self.delivery: int = lib.bus_msg_delivery(msg)
         self.is_request: bool = lib.bus_msg_is_request(msg) == 1
         self._value: Optional[memoryview] = None
-        self._box: List[Any] = [ffi.gc(msg, lib.shim_msg_return)]
+        self._box: List[Any] = [came]
 
     @property
     def value(self) -> memoryview:
@@ -125,7 +148,7 @@ class Message:
     @property
     def is_over(self) -> bool:
         """Whether the lease of the task is over: no party waits for its result any more."""
-        return bool(self._box) and lib.bus_msg_is_over(self._box[0], ffi.NULL) == 1
+        return bool(self._box) and lib.bus_msg_is_over(self._box[0].msg, ffi.NULL) == 1
 
     def _settled(self) -> errors.Settled:
         return errors.Settled(
@@ -135,42 +158,46 @@ class Message:
 
     def _own(self) -> Any:
         try:
-            return self._box[0]
+            return self._box[0].msg
         except IndexError:
             raise self._settled() from None
 
     def _take(self) -> Any:
         try:
-            msg = self._box.pop()
+            return self._box.pop()
         except IndexError:
             raise self._settled() from None
-        ffi.gc(msg, None)  # the next call takes the message over
-        return ffi.new("struct bus_msg **", msg)
 
     def ack(self) -> None:
         """Says that the program has done its work with the value, which stays valid.  Raises
         Settled if the message is settled already."""
-        lib.bus_msg_free(self._take())
+        came = self._take()
+        lib.bus_msg_free(_msg_in(came))
 
     def give_back(self) -> None:
         """Says that the program has not done its work.  A group gets the value again at once; a
         durable name gets it when it is opened next.  Raises as ack()."""
-        lib.bus_msg_return(self._take())
+        came = self._take()
+        lib.bus_msg_return(_msg_in(came))
 
     def reject(self, why: Optional[BaseException] = None, retry_after: Optional[float] = 0) -> None:
         """Says that this member of a group cannot do the task.  retry_after: seconds until the
         group gets the task again; None: never, and it becomes a dead letter.  Raises as ack()."""
         error = errors.to_handle(why)
-        lib.bus_msg_reject(self._take(), error, _wait.to_ms(retry_after))
+        came = self._take()
+        lib.bus_msg_reject(_msg_in(came), error, _wait.to_ms(retry_after))
 
     def reply(self, value: Any) -> None:
         """Answers a request with bytes, a str or a buffer.  Raises Settled if no party waits for the
-        reply any more, and Invalid for a task that is no request."""
+        reply any more, Invalid for a task that is no request, and Full after send_timeout."""
         data = payload(value)
-        msg = self._take()
-        code = lib.bus_msg_reply(msg, data, len(data))
-        if msg[0] != ffi.NULL:
-            self._box.append(ffi.gc(msg[0], lib.shim_msg_return))
+        came = self._take()
+        msg = _msg_in(came)
+        try:
+            code = self._bus._with_room(lambda: lib.bus_msg_reply(msg, data, len(data)), None)
+        finally:
+            if came.msg != ffi.NULL:  # it is not settled, also after an interrupt
+                self._box.append(came)
         if code != lib.BUS_OK:
             errors.raise_code(code)
 
@@ -178,7 +205,13 @@ class Message:
         """Fails a request with an exception.  A task that is no request becomes a dead letter.
         Raises as ack()."""
         handle = errors.to_handle(error)
-        lib.bus_msg_fail(self._take(), handle)
+        came = self._take()
+        lib.bus_msg_fail(_msg_in(came), handle)
+
+
+def _msg_in(came: Any) -> Any:
+    """The struct bus_msg ** of a place, for a call that takes the message over."""
+    return ffi.addressof(came[0], "msg")
 
 
 Outcome = Union[Message, errors.RemoteError, errors.Overrun, PartyEnded]
@@ -189,7 +222,8 @@ class Subscription:
 
     next() raises an error that stands in the place of a value, and the next call continues behind
     it.  So a `for` ends with the first error, and another `for` continues.  outcomes() yields errors
-    instead of raising them.  The iterator ends when the subscription or its bus is closed.
+    instead of raising them.  The iterator ends when the subscription or its bus is closed.  Ctrl-C
+    loses nothing: what came beside it is what the next call returns.
     """
 
     def __init__(self, bus: "Bus", sub: Any, patterns: str) -> None:
@@ -199,14 +233,16 @@ class Subscription:
         self._lock = threading.Lock()
         self._is_closing = False
         self._given: Optional[Message] = None
+        self._came: Any = None  # the place of an outcome that no call has returned yet
         self._last_end: Optional[Tuple[str, int]] = None
+        _wait.tell_of_forks(self)
 
     # ---- taking
 
-    def _call(self, timeout_ms: int, out_msg: Any, reterr: Any) -> int:
+    def _receive(self, timeout_ms: int, came: Any) -> int:
         if self._is_closing:
             return int(lib.BUS_ECLOSED)
-        return int(lib.bus_sub_recv(self._sub, timeout_ms, out_msg, reterr))
+        return int(lib.shim_sub_recv(self._sub, timeout_ms, came))
 
     def _settle_given(self) -> None:
         given, self._given = self._given, None
@@ -216,28 +252,37 @@ class Subscription:
     def _outcome(self, timeout: Optional[float]) -> Outcome:
         with self._lock:
             self._settle_given()
-            out_msg = ffi.new("struct bus_msg **")
-            reterr = ffi.new("struct bus_error **")
-
-            def call(timeout_ms: int) -> int:
-                if reterr[0] != ffi.NULL:
-                    lib.bus_error_unref(reterr)
-                return self._call(timeout_ms, out_msg, reterr)
-
-            code = _wait.in_slices(call, timeout, takes_slices=True)
-            if code == lib.BUS_OK:
-                return Message(out_msg[0])
+            if self._came is None:
+                self._came = place_of_outcome()
+            came = self._came
+            code = came.code
+            if code == lib.BUS_ETIMEDOUT:
+                code = _wait.in_slices(
+                    lambda timeout_ms: self._receive(timeout_ms, came), timeout, takes_slices=True
+                )
             if code == lib.BUS_ETIMEDOUT:
                 raise self._late(timeout)
-            error = errors.taken(reterr)
-            if code == lib.BUS_EFAILED and error is not None:
-                return error
-            if code == lib.BUS_EOVERRUN:
-                return self._gap(error)
-            if code == lib.BUS_EENDED and self._is_new_end():
-                assert self._last_end is not None
-                return PartyEnded(*self._last_end)
-        raise errors.failure_of(code, error)
+            outcome, end = self._made(code, came)
+            # From here on the outcome is the caller's.  No signal comes between these steps.
+            self._last_end = end
+            self._came = None
+            if outcome is not None:
+                return outcome
+        raise errors.failure_of(code, _error_in(came) if came.code == code else None)
+
+    def _made(self, code: int, came: Any) -> Tuple[Optional[Outcome], Optional[Tuple[str, int]]]:
+        """The outcome in a place, and the last end of a party.  None: the code is about this party
+        or this call."""
+        if code == lib.BUS_OK:
+            return Message(self._bus, came), self._last_end
+        if code == lib.BUS_EFAILED:
+            return _error_in(came), self._last_end
+        if code == lib.BUS_EOVERRUN:
+            return self._gap(_error_in(came)), self._last_end
+        slot = self.slot if code == lib.BUS_EENDED else None
+        if slot is None or "/" in slot[0] or slot == self._last_end:
+            return None, self._last_end
+        return PartyEnded(*slot), slot
 
     def _late(self, timeout: Optional[float]) -> errors.TimedOut:
         return self._bus._late(f"a value of {self._patterns}", timeout)
@@ -251,14 +296,6 @@ class Subscription:
         slot = self.slot
         overrun.topic = slot[0] if slot is not None else ""
         return overrun
-
-    def _is_new_end(self) -> bool:
-        """Whether BUS_EENDED is about another party; False: it is about this party."""
-        slot = self.slot
-        if slot is None or "/" in slot[0] or slot == self._last_end:
-            return False
-        self._last_end = slot
-        return True
 
     @property
     def slot(self) -> Optional[Tuple[str, int]]:
@@ -341,9 +378,14 @@ class Subscription:
             given, self._given = self._given, None
             if given is not None and not given.is_settled:
                 given.give_back()
+            self._came = None
             sub, self._sub = self._sub, ffi.NULL
             ffi.gc(sub, None)
             end(ffi.new("struct bus_sub **", sub))
+
+    def _in_child(self) -> None:
+        """In a forked child, a thread of the parent may hold the lock for ever."""
+        self._lock = threading.Lock()
 
     def __enter__(self) -> "Subscription":
         return self

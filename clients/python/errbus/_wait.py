@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MPL-2.0
 """Waits in slices.  Python runs its signal handlers between two slices, so Ctrl-C works.
 
-After BUS_ETIMEDOUT a call of the library can be repeated and loses nothing.
+After BUS_ETIMEDOUT a call of the library can be repeated and loses nothing.  A handler may also
+raise right after a call that had a result.  So results go to a place that outlives the exception.
 """
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from typing import Any, Callable, List, Optional, TypeVar
 
 from errbus import errors
@@ -15,6 +18,22 @@ from errbus._errbus import ffi, lib
 SLICE_MS = 100
 _FOREVER_S = 10.0**10
 _Result = TypeVar("_Result")
+
+# Objects with handles of this process.  In a forked child each of them is told.
+_of_parent: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def tell_of_forks(one: Any) -> None:
+    """one._in_child() is called in a forked child: threads and locks of the parent are not there."""
+    _of_parent.add(one)
+
+
+def _in_child() -> None:
+    for one in list(_of_parent):
+        one._in_child()
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 class GivenUp(BaseException):
@@ -57,20 +76,40 @@ def slice_of(timeout: Optional[float]) -> int:
 
 
 def in_slices(
-    call: Callable[[int], Any], timeout: Optional[float], again: int = 0, takes_slices: bool = False
+    call: Callable[[int], Any], timeout: Optional[float], takes_slices: bool = False
 ) -> int:
-    """Repeats call(timeout_ms) while it returns BUS_ETIMEDOUT, or the code `again`, for timeout
-    seconds at most.  Returns the last code.  takes_slices: the call knows slice_of()."""
+    """Repeats call(timeout_ms) while it returns BUS_ETIMEDOUT, for timeout seconds at most.  Returns
+    the last code.  takes_slices: the call knows slice_of()."""
     end = None if timeout is None else time.monotonic() + timeout
-    again = again or lib.BUS_ETIMEDOUT
     whole = slice_of(timeout) if takes_slices else SLICE_MS
     while True:
         left_ms = SLICE_MS if end is None else to_ms(end - time.monotonic())
         is_last = end is not None and left_ms <= SLICE_MS
         code = int(call(left_ms if is_last else whole))
-        if code != again or is_last:
+        if code != lib.BUS_ETIMEDOUT or is_last:
             return code
         _look()
+
+
+def for_room(
+    call: Callable[[], Any], progress: Callable[[], int], timeout: Optional[float]
+) -> int:
+    """Repeats a call that sends, and comes in slices, while it returns BUS_ETIMEDOUT.  It does so for
+    timeout seconds, which begin anew when progress() has another result.  Returns the last code."""
+    code = int(call())
+    if code != lib.BUS_ETIMEDOUT:
+        return code
+    seen, end = progress(), time.monotonic() + (timeout or 0) - SLICE_MS / 1000
+    while code == lib.BUS_ETIMEDOUT:
+        _look()
+        if timeout is not None:
+            now, seen_now = time.monotonic(), progress()
+            if seen_now != seen:
+                seen, end = seen_now, now + timeout
+            elif now >= end:
+                break
+        code = int(call())
+    return code
 
 
 def _wait_for(done: threading.Event) -> None:
@@ -104,17 +143,26 @@ def _undo_late(is_late: List[bool], out: Any, undo: Callable[[Any], Any]) -> Non
         is_late.pop()
     except IndexError:
         return
-    if out[0] != ffi.NULL:
-        undo(out)
+    undo(out)
+
+
+def _nothing(_out: Any) -> None:
+    """Closes nothing: the call opened nothing."""
 
 
 def interruptible(
-    call: Callable[[Any, Any], Any], kind: str, undo: Callable[[Any], Any], keep: List[Any]
+    call: Callable[[Any, Any], Any],
+    kind: str,
+    undo: Optional[Callable[[Any], Any]],
+    keep: List[Any],
 ) -> Any:
     """Runs a call that opens something on a thread of its own, so that Ctrl-C ends the wait for
-    it.  kind: the C type of the result's pointer.  undo closes a result that comes too late.  keep:
-    what must live as long as the call."""
-    out = ffi.new(kind)
+    it.  Returns the place of the result, a pointer of the C type `kind`.
+
+    undo(place) closes the result and empties the place.  It is called for a result that comes too
+    late, and when the place is dropped.  keep: what must live as long as the call."""
+    close = undo or _nothing
+    out = ffi.new(kind) if undo is None else ffi.gc(ffi.new(kind), undo)
     reterr = ffi.new("struct bus_error **")
     codes: List[int] = []
     done = threading.Event()
@@ -123,16 +171,16 @@ def interruptible(
     def run(kept: List[Any]) -> None:
         codes.append(call(out, reterr))
         done.set()
-        _undo_late(is_late, out, undo)
+        _undo_late(is_late, out, close)
 
     threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
     try:
         _wait_for(done)
+        if codes[0] != lib.BUS_OK:
+            errors.raise_code(codes[0], reterr)
+        return out
     except BaseException:
         is_late.append(True)
         if done.is_set():
-            _undo_late(is_late, out, undo)
+            _undo_late(is_late, out, close)
         raise
-    if codes[0] != lib.BUS_OK:
-        errors.raise_code(codes[0], reterr)
-    return out[0]

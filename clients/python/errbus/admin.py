@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+from functools import partial
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from errbus import _wait, errors
 from errbus._bus import DISCLOSURES, _one_of, _or_null
 from errbus._errbus import ffi, lib
+from errbus._sub import place_of_outcome
 from errbus._why import Why, Without, read_why, read_without
 from errbus.errors import _text
 
@@ -162,8 +165,8 @@ def _borrowed(error: Any) -> Optional[errors.RemoteError]:
     return errors.from_handle(errors.own(lib.bus_error_ref(error)))
 
 
-def _nothing(_out: Any) -> None:
-    """Frees nothing: the call has no result."""
+def _let_go(_place: Any, _pointer: Any) -> None:
+    """The destructor of an answer: it drops the place that frees the answer."""
 
 
 class _Handle:
@@ -171,16 +174,18 @@ class _Handle:
 
     _kind: str  # a pointer to the handle, as C writes it
     _closing: Callable[[Any], Any]
+    _ended = "is closed"
 
     def __init__(self, opening: Callable[[Any, Any], Any], keep: List[Any]) -> None:
         self._users: List[int] = []
         self._is_closing = False
         self._box = [_wait.interruptible(opening, self._kind, self._closing, keep)]
+        _wait.tell_of_forks(self)
 
     def _pointer(self) -> Any:
         if self._is_closing:
-            raise errors.Closed(f"this {type(self).__name__} is closed: open another one")
-        return self._box[0]
+            raise errors.Closed(f"this {type(self).__name__} {self._ended}: open another one")
+        return self._box[0][0]
 
     def _enter(self) -> Any:
         """The pointer, for a call.  The last of close() and the calls under way closes it."""
@@ -205,7 +210,7 @@ class _Handle:
     def _close_unused(self) -> None:
         try:
             if self._is_closing and not self._users:
-                self._closing(ffi.new(self._kind, self._box.pop()))
+                self._closing(self._box.pop())
         except IndexError:
             pass  # another thread was here first
 
@@ -214,6 +219,12 @@ class _Handle:
         nothing."""
         self._is_closing = True
         self._close_unused()
+
+    def _in_child(self) -> None:
+        """A forked child forgets the handle and does not close it: it belongs to the parent."""
+        self._ended = "belongs to the parent of this process"
+        self._is_closing = True
+        self._box.clear()
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -272,8 +283,8 @@ class Admin(_Handle):
             finally:
                 self._leave()
 
-        made = _wait.interruptible(asking, kind or "void **", free or _nothing, list(words))
-        return made if free is None else ffi.gc(made, lambda one: free(ffi.new(kind, one)))
+        place = _wait.interruptible(asking, kind or "void **", free, list(words))
+        return place[0] if free is None else ffi.gc(place[0], partial(_let_go, place))
 
     def ping(self, channel: str = "control") -> Pong:
         """Asks the broker for a sign of life over its "control" or its "data" channel.  A broker
@@ -557,6 +568,8 @@ class Tap(_Handle):
         options.key = _or_null(key, keep)
         server = _or_null(endpoint, keep)
         ms = _wait.to_ms(timeout)
+        self._lock = threading.Lock()  # an event is borrowed until the next call of the library
+        self._came = place_of_outcome()
         super().__init__(
             lambda out, err: lib.bus_tap_open(server, options, ms, out, err), keep
         )
@@ -568,27 +581,32 @@ class Tap(_Handle):
         return event
 
     def _next(self, tap: Any, timeout: Optional[float]) -> Event:
-        out = ffi.new("const struct bus_event **")
-        reterr = ffi.new("struct bus_error **")
+        with self._lock:
+            came = self._came
+            code = came.code
+            if code == lib.BUS_ETIMEDOUT:
+                code = _wait.in_slices(lambda ms: lib.shim_tap_next(tap, ms, came), timeout)
+            if code == lib.BUS_ETIMEDOUT:
+                raise errors.late("this tap", "an event", timeout, "errbus status")
+            if code == lib.BUS_OK:
+                event = self._event(came.event)
+                came.code = lib.BUS_ETIMEDOUT  # from here on the event is the caller's
+                return event
+            error = self._failure(tap, code, _borrowed(came.error))
+            came.code = lib.BUS_ETIMEDOUT
+        raise error
 
-        def call(timeout_ms: int) -> Any:
-            if reterr[0] != ffi.NULL:
-                lib.bus_error_unref(reterr)
-            return lib.bus_tap_next(tap, timeout_ms, out, reterr)
-
-        code = _wait.in_slices(call, timeout)
-        if code == lib.BUS_EOVERRUN:
-            gap = errors.failure_of(code, errors.taken(reterr))
+    @staticmethod
+    def _failure(tap: Any, code: int, error: Optional[errors.RemoteError]) -> errors.Error:
+        made = errors.failure_of(code, error)
+        if isinstance(made, errors.Overrun):
             first, last = ffi.new("uint64_t *"), ffi.new("uint64_t *")
             lib.bus_tap_gap(tap, first, last)
-            assert isinstance(gap, errors.Overrun)
-            gap.first, gap.count = first[0], last[0] - first[0] + 1
-            raise gap
-        if code == lib.BUS_ETIMEDOUT:
-            raise errors.late("this tap", "an event", timeout, "errbus status")
-        if code != lib.BUS_OK:
-            errors.raise_code(code, reterr)
-        event = out[0]
+            made.first, made.count = first[0], last[0] - first[0] + 1
+        return made
+
+    @staticmethod
+    def _event(event: Any) -> Event:
         return Event(
             lib.bus_event_id(event), lib.bus_event_at_ns(event) / 1e9,
             _text(lib.bus_event_job(event)), _text(lib.bus_event_name(event)),
@@ -597,6 +615,10 @@ class Tap(_Handle):
             lib.bus_event_count(event), _text(lib.bus_event_text(event)),
             _borrowed(lib.bus_event_error(event)),
         )
+
+    def _in_child(self) -> None:
+        super()._in_child()
+        self._lock = threading.Lock()
 
     def __iter__(self) -> "Tap":
         return self

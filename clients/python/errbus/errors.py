@@ -112,7 +112,8 @@ class RemoteError(Error):
     """A failure elsewhere, in the place of a value.
 
     Each raise makes a new object, so its traceback is of that raise alone.  __cause__ is the first
-    cause, so Python prints the root first.  A field that is not known is "", None or 0.
+    cause, so Python prints the root first.  A field that is not known is "", None or 0.  The object
+    that was raised there stays there: to unpickle it would run code that its party chose.
     """
 
     id: str  # "job/party/incarnation/n": a failure has the same id at each party

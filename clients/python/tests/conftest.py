@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MPL-2.0
 """A broker for each test that asks for one, on ports of its own; programs as processes."""
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
@@ -17,6 +19,63 @@ def until(is_so, within=20):
     while not is_so():
         assert time.monotonic() < end, "it did not become so"
         time.sleep(0.001)
+
+
+class SlowLink:
+    """A relay to a port of this machine that takes so many bytes a second, and gives back as many as
+    come."""
+
+    PIECE = 65536
+
+    def __init__(self, target, bytes_per_s):
+        host, port = target.split("//")[-1].rsplit(":", 1)
+        self._target, self._rate = (host, int(port)), bytes_per_s
+        self._door = socket.socket()
+        self._door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.PIECE)  # a short queue
+        self._door.bind(("127.0.0.1", 0))
+        self._door.listen()
+        self._ends = []
+        self.address = f"127.0.0.1:{self._door.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near = self._door.accept()[0]
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            self._ends += [near, far]
+            for source, sink, rate in ((near, far, self._rate), (far, near, None)):
+                threading.Thread(target=self._carry, args=(source, sink, rate), daemon=True).start()
+
+    def _carry(self, source, sink, rate):
+        try:
+            while True:
+                piece = source.recv(self.PIECE)
+                if not piece:
+                    break
+                sink.sendall(piece)
+                if rate is not None:
+                    time.sleep(len(piece) / rate)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_raised):
+        for end in [self._door, *self._ends]:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            end.close()
 
 
 class Broker:

@@ -193,3 +193,31 @@ def test_each_channel_of_a_broker_answers(broker):
             assert 0 < pong.trip < 20 and pong.uptime >= 0 and pong.journal == "well"
         with pytest.raises(errbus.Invalid, match="channel is one of control, data, not 'both'"):
             admin.ping("both")
+
+
+def test_each_event_goes_to_one_thread(broker):
+    """A tap's event is borrowed until its next call: threads take turns."""
+    count, told, times = 600, [], []
+    alice = broker.open("alice", disclosure="full")
+    tap = errbus.Tap(broker.endpoint, job="default")
+
+    def follow():
+        for event in tap:
+            if event.name == "slot.failed":
+                told.append((event.topic, event.error and event.error.message))
+                times.append(event.times)
+
+    threads = [threading.Thread(target=follow, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(count):
+        alice.slot(f"w{number}").fail(ValueError(f"alice/w{number}"))
+    until(lambda: sum(times) >= count)
+    tap.close()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert sum(times) == count, "beyond the first 64, one event tells of many"
+    single = [told[i] for i in range(len(told)) if times[i] == 1]
+    assert len(single) >= 64 and len(set(single)) == len(single)
+    assert all(topic == message for topic, message in single)

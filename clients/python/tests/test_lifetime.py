@@ -7,6 +7,7 @@ GiB.  Then each test prints its figures.
 import gc
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import time
 
 import pytest
 from conftest import until
+from test_interrupts import until_in
 
 import errbus
 from errbus._errbus import ffi, lib
@@ -78,6 +80,107 @@ def test_an_exception_that_ends_a_program_fails_its_party(broker):
     child.communicate(timeout=20)
     with pytest.raises(errbus.Application, match="the end"):
         bob.get("alice/w", 0, 5)
+
+
+def in_child(run, within=20):
+    """Runs it in a forked child; its status, or None if it did not end in time."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            status = run()
+        except SystemExit as error:
+            status = error.code
+        except BaseException:
+            status = 99
+        os._exit(status)
+    ended = []
+
+    def is_over():
+        ended[:] = os.waitpid(pid, os.WNOHANG)
+        return ended[0] == pid
+
+    try:
+        until(is_over, within)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return None
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def closed_count(*calls):
+    count = 0
+    for call in calls:
+        try:
+            call()
+        except errbus.Closed:
+            count += 1
+    return count
+
+
+def test_a_child_that_is_forked_beside_waits_does_not_wait(broker):
+    alice = broker.open("alice")
+    alice.publish("v", b"")
+    sub, tap = alice.subscribe("zoe/w"), errbus.Tap(broker.endpoint, job="nobody")
+    admin, task = errbus.Admin(broker.endpoint), alice.subscribe("alice/v").recv(20)
+    asked = errbus.Admin(broker.endpoint, timeout=60)
+    waits = [lambda: sub.recv(), lambda: tap.next(), lambda: alice.get("zoe/w", 0),
+             lambda: asked.report("default", wait=True)]
+    threads = [threading.Thread(target=lambda w=wait: closed_count(w), daemon=True)
+               for wait in waits]
+    for thread in threads:
+        thread.start()
+    until_in({"in_slices", "interruptible"}, threads)
+
+    def run():
+        closed = closed_count(
+            lambda: sub.recv(0), lambda: list(sub.outcomes()), lambda: tap.next(0),
+            lambda: admin.status(), lambda: asked.status(), lambda: alice.get("zoe/w", 0, 0))
+        with sub, tap, admin, asked:
+            try:
+                admin.ping()
+            except errbus.Closed as error:
+                closed += "Admin belongs to the parent" in str(error)
+        task.ack()
+        sub.close()
+        alice.close()
+        return closed
+
+    assert in_child(run) == 6  # outcomes() of a closed bus just ends
+    alice.publish("w", b"the parent goes on")
+    assert bytes(alice.get("alice/w", 0, 20)) == b"the parent goes on"
+    assert admin.ping().trip >= 0
+    for end in (tap.close, asked.close, alice.close, admin.close):
+        end()
+    for thread in threads[:3]:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+FORKING = """
+import threading
+bus = errbus.open()
+bus.publish("v", b"")
+sub, tap, admin = bus.subscribe("zoe/w"), errbus.Tap(job="nobody"), errbus.Admin()
+msg, slot, value = bus.subscribe("child/v").recv(20), bus.slot("w"), bus.get("child/v", 0)
+for wait in (sub.recv, tap.next, lambda: bus.get("zoe/w", 0)):
+    threading.Thread(target=wait, daemon=True).start()
+bus.flush()
+if os.fork() == 0:
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+slot.commit(b"the parent's")
+bus.flush()
+os._exit(0)
+"""
+
+
+def test_a_child_that_ends_by_exit_disturbs_nobody(broker):
+    bob = broker.open("bob")
+    parent = broker.program(FORKING)
+    said, wrong = parent.communicate(timeout=120)
+    assert said == "7\n", wrong
+    assert bytes(bob.get("child/w", 0, 20)) == b"the parent's"
 
 
 def test_a_forked_child_has_no_bus(broker):
