@@ -113,7 +113,8 @@ class Bus:
     """A membership; errbus.open() makes it.  Any thread may call it at any time.
 
     Times are in seconds; None stands for no limit.  Ctrl-C ends every wait.  The end of a `with`
-    block leaves the job.  An exception that leaves the block fails the party.
+    block leaves the job.  An exception that leaves the block fails the party.  So does an exception
+    that ends the program, but for sys.exit(): outside of the block it leaves, whatever its status.
     """
 
     def __init__(self, place: Any, send_timeout: Optional[float]) -> None:
@@ -819,8 +820,9 @@ def open(
 
 def _at_exit() -> None:
     """Closes the buses that are still open.  An exception that ends the program fails their
-    parties."""
-    error = getattr(sys, "last_value", None)
+    parties.  In an interactive session sys.last_value is of any earlier line, and ended nothing."""
+    is_interactive = hasattr(sys, "ps1") or sys.flags.interactive
+    error = None if is_interactive else getattr(sys, "last_value", None)
     for bus in list(_open_buses):
         try:
             if error is not None:

@@ -82,6 +82,36 @@ def test_an_exception_that_ends_a_program_fails_its_party(broker):
         bob.get("alice/w", 0, 5)
 
 
+@pytest.mark.parametrize("how,kind,exit_code", [
+    ("raise KeyboardInterrupt", errbus.Terminated, None),
+    ("os.kill(os.getpid(), 2); time.sleep(60)", errbus.Terminated, None),
+    ("sys.exit(3)", errbus.PartyLeft, None),
+    ("sys.exit(0)", errbus.PartyLeft, None),
+    ("with bus: sys.exit(3)", errbus.Terminated, 3),
+    ("with bus: sys.exit(0)", errbus.PartyLeft, None),
+])
+def test_how_a_program_ends_is_what_its_readers_get(broker, how, kind, exit_code):
+    bob = broker.open("bob")
+    child = broker.program(f"bus = errbus.open()\nslot = bus.slot('w')\nbus.flush()\n{how}", "alice")
+    child.communicate(timeout=60)
+    with pytest.raises(kind) as caught:
+        bob.get("alice/w", 0, 20)
+    assert caught.value.exit_code == exit_code
+
+
+@pytest.mark.parametrize("flags", [["-i"], ["-i", "-q"]])
+def test_an_error_in_an_interactive_session_does_not_fail_its_party(broker, flags):
+    bob = broker.open("bob")
+    session = "import errbus\nbus = errbus.open()\nslot = bus.slot('w')\n1 / 0\nbus.flush()\n"
+    child = subprocess.run(
+        [sys.executable, *flags], input=session, text=True, timeout=60,
+        env=dict(os.environ, ERRBUS_SERVER=broker.endpoint, ERRBUS_PARTY="alice"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert "ZeroDivisionError" in child.stderr
+    with pytest.raises(errbus.PartyLeft):
+        bob.get("alice/w", 0, 20)
+
+
 def in_child(run, within=20):
     """Runs it in a forked child; its status, or None if it did not end in time."""
     pid = os.fork()
