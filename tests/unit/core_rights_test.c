@@ -733,6 +733,56 @@ Test(core_rights, lets_a_courier_ask_again_under_another_table)
     EXPECT("4 < done 12 errbus.not_authorised\n");
 }
 
+/* An answer that takes several steps. */
+static void begin_answer(const struct msg *question)
+{
+    message(OPS, *question);
+    cr_assert_leq(core_deadline_ns(core), now_ns, "%s is whole", msg_name(question->type));
+    forget();
+}
+
+static void end_answers(void)
+{
+    while (core_deadline_ns(core) <= now_ns)
+        step((struct event){.type = EVENT_TICK});
+}
+
+/* The rest of it is not theirs any more. */
+Test(core_rights, ends_an_answer_under_way_with_its_right, .timeout = 120)
+{
+    static const enum msg_type asked[] = {MSG_WHY, MSG_WITHOUT, MSG_METRICS};
+    char name[64];
+    put_in_force("uid alice 1\nuid ops 4\nallow alice party in job\nallow ops status in *\n");
+    is_alone = true;
+    belongs(ALICE, "alice");
+    belongs(DATA(ALICE), "alice");
+    belongs(OPS, "ops");
+    join(ALICE);
+    observe(OPS, "job");
+    for (unsigned i = 0; i < 3 * LIMIT_WHY_STEP; i++) {
+        snprintf(name, sizeof name, "alice/%u", i);
+        await_slot(ALICE, i + 1, name, 0);
+        forget();
+    }
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        struct msg msg = question(asked[i]);
+        if (asked[i] == MSG_WITHOUT)
+            msg.as.without.party = span_text("alice");
+        begin_answer(&msg);
+        put_in_force("uid alice 1\nuid ops 4\nallow alice party in job\nallow ops job in *\n");
+        end_answers();
+        keep_lines("4 < ", "4 < ");
+        EXPECT("4 < done 12 errbus.not_authorised\n");
+        put_in_force("uid alice 1\nuid ops 4\nallow alice party in job\nallow ops status in *\n");
+        begin_answer(&msg);
+        put_in_force("uid alice 1\nuid ops 4\nallow alice party in job\nallow ops status in *\n");
+        end_answers();
+        cr_expect_null(strstr(said, "authorised"), "%s: another table with the right: %s",
+                       msg_name(asked[i]), said);
+        forget();
+    }
+}
+
 Test(core_rights, ends_guard_and_program_together)
 {
     struct msg msg = hello(ALICE, 0);

@@ -7,7 +7,8 @@
 
 /* From this step on the table decides.  Sessions stay with the principal of the same name.  A party
  * that it does not allow any more, or that reads what it may not read any more, is lost in this
- * step (errbus.revoked), and so is an observer that taps what it may not tap.  Subscriptions follow
+ * step (errbus.revoked), and so is an observer that taps what it may not tap.  Why the whole party
+ * goes, and not what it reads alone: broker/design/time_and_loss.md.  Subscriptions follow
  * the topics that their party may read since then.  The table is borrowed, and the one before is
  * looked at once more.
  *

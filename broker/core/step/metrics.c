@@ -10,6 +10,7 @@
 
 #include "broker/core/lifecycle/session.h"
 #include "broker/core/record/count.h"
+#include "broker/core/record/rights.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/party.h"
@@ -424,6 +425,11 @@ static bool answer_on(struct core *core, struct metrics_walk *walk, uint32_t *bu
     const struct session *session = pool_find(&core->sessions, walk->session);
     if (session == NULL || session->token != walk->token || session->control == 0)
         return true; /* nobody wants to know any more */
+    if (!rights_allow(core, session, &(struct msg){.type = MSG_METRICS})) { /* they were lost */
+        effects_job_done(core->effects, session->control, walk->request, CODE_EDENIED,
+                         ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
+        return true;
+    }
     const struct teller teller = {core, session, walk->request, budget};
     while (walk->phase < PHASE_COUNT) {
         if (!do_phase(&teller, walk))

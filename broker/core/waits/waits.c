@@ -2,6 +2,8 @@
 /* waits.c -- questions and looks under way: so much of them in each step. */
 #include "broker/core/waits/waits.h"
 
+#include "broker/core/record/rights.h"
+#include "broker/core/tables/effect.h"
 #include "broker/core/waits/collect.h"
 #include "broker/core/waits/deadlock.h"
 #include "broker/core/waits/walk.h"
@@ -16,6 +18,18 @@ static struct session *asker_of(const struct core *core, const struct wait_walk 
     return is_same ? session : NULL;
 }
 
+/* Whoever asked may have lost the right since then: the rest of the answer is not theirs. */
+static bool may_still_ask(const struct core *core, const struct session *asker,
+                          const struct wait_walk *walk, const struct job *job)
+{
+    struct msg question = {.type = walk->without != NULL ? MSG_WITHOUT : MSG_WHY};
+    if (walk->without != NULL)
+        question.as.without.job = job->name;
+    else
+        question.as.why.job = job->name;
+    return asker == NULL || rights_allow(core, asker, &question);
+}
+
 /* true: it is over. */
 static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
 {
@@ -23,6 +37,11 @@ static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
     struct session *asker = asker_of(core, walk);
     if (job == NULL || (walk->session != 0 && asker == NULL))
         return true;
+    if (!may_still_ask(core, asker, walk, job)) {
+        effects_job_done(core->effects, asker->control, walk->request, CODE_EDENIED,
+                         ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
+        return true;
+    }
     if (walk->without != NULL)
         return without_go_on(core, asker, walk, budget);
     if (*budget == 0 || !collect_some(core, walk, budget))
