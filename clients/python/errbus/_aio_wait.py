@@ -11,7 +11,7 @@ from typing import (
 
 from errbus import _wait, errors
 from errbus._bus import Bus
-from errbus._errbus import lib
+from errbus._errbus import ffi, lib
 
 _Result = TypeVar("_Result")
 _LOOK_S = _wait.SLICE_MS / 1000  # tasks share the descriptor for room: one may miss another's news
@@ -148,20 +148,29 @@ class Room:
         self._fd = -1  # that the loop watches; -1: none
         self._is_closed = False
 
-    async def send(self, what: str, call: Callable[[], _Result]) -> _Result:
-        """Repeats a call that raises Full, whenever there is room again, for send_timeout seconds.
-        The call does not wait itself: the loop goes on, and with it the readers that make room."""
-        end = None if self._timeout is None else time.monotonic() + self._timeout
+    async def send(self, what: str, topic: Optional[str], call: Callable[[], _Result]) -> _Result:
+        """Repeats a call that raises Full, whenever there is room again, for send_timeout seconds,
+        which begin anew while the broker takes what the call waits behind.  The call does not wait
+        itself: the loop goes on, and with it the readers that make room.  topic: its own; None: it
+        is a reply."""
+        seen, end = -1, 0.0
         while True:
             try:
                 return call()
             except errors.Full as full:
-                left = _LOOK_S if end is None else end - time.monotonic()
+                now, progress = time.monotonic(), self._progress(topic)
+                if progress != seen:
+                    seen, end = progress, now + (self._timeout or 0)
+                left = _LOOK_S if self._timeout is None else end - now
                 if left <= 0:
                     raise self._late(what, full) from None
             if self._is_closed:
                 raise errors.Closed(f"{self._who()} was closed while {what} waited for room")
             await self._wait(min(left, _LOOK_S))
+
+    def _progress(self, topic: Optional[str]) -> int:
+        name = ffi.NULL if topic is None else topic.encode()
+        return int(self._bus._call(lambda bus: lib.bus_room_progress(bus, name)))
 
     def _who(self) -> str:
         return f"the bus of party {self._bus.party} of job {self._bus.job}"

@@ -214,7 +214,7 @@ class Slot(errbus.Slot):
     async def commit(self, value: Any, copy: bool = True) -> None:  # type: ignore[override]
         """As errbus.Slot.commit()."""
         await self._room.send(
-            f"the value of slot {self.seq} of {self.topic}",
+            f"the value of slot {self.seq} of {self.topic}", self.topic,
             lambda: super(Slot, self).commit(value, copy),
         )
 
@@ -243,7 +243,8 @@ class Message(errbus.Message):
     async def reply(self, value: Any) -> None:  # type: ignore[override]
         """As errbus.Message.reply()."""
         await self._room.send(
-            f"the reply to {self.topic}#{self.seq}", lambda: super(Message, self).reply(value)
+            f"the reply to {self.topic}#{self.seq}", None,
+            lambda: super(Message, self).reply(value),
         )
 
 
@@ -428,17 +429,17 @@ class Bus:
             slot._room = self._room
             return slot
 
-        return Opening(lambda: self._room.send(f"another slot of {topic}", reserve))
+        return Opening(lambda: self._room.send(f"another slot of {topic}", topic, reserve))
 
     async def publish(self, topic: str, value: Any) -> None:
         """As errbus.Bus.publish()."""
-        await self._room.send(f"a value of {topic}", lambda: self.sync.publish(topic, value))
+        await self._room.send(f"a value of {topic}", topic, lambda: self.sync.publish(topic, value))
 
     async def publish_many(self, topic: str, values: Iterable[Any]) -> None:
         """As errbus.Bus.publish_many()."""
         rows = list(values)
         await self._room.send(
-            f"{len(rows)} values of {topic}", lambda: self.sync.publish_many(topic, rows)
+            f"{len(rows)} values of {topic}", topic, lambda: self.sync.publish_many(topic, rows)
         )
 
     async def retract(
@@ -502,7 +503,7 @@ class Bus:
     async def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
         """As errbus.Bus.ask()."""
         return await self._room.send(
-            f"a request of {topic}", lambda: self.sync.ask(topic, value, deadline)
+            f"a request of {topic}", topic, lambda: self.sync.ask(topic, value, deadline)
         )
 
     def worker(

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from conftest import Broker
+from conftest import Broker, SlowLink
 
 import errbus
 import errbus.aio
@@ -286,6 +286,23 @@ def test_a_writer_without_room_is_told_in_its_time(tight):
                     with pytest.raises(errbus.Closed):
                         await writing
                     assert (await sub.recv(30)).value == VALUE
+
+    run(main())
+
+
+def test_the_time_for_room_begins_anew_while_the_broker_takes_bytes(broker):
+    async def main():
+        with SlowLink(broker.data, bytes_per_s=1 << 20) as link:
+            where = f"{broker.endpoint},data={link.address}"
+            async with errbus.aio.open(where, party="alice", outbox_bytes=1 << 20,
+                                       send_timeout=0.5) as alice:
+                longest = 0.0
+                for _ in range(2):
+                    began = time.monotonic()
+                    await alice.publish("w", bytes(3 << 20))
+                    longest = max(longest, time.monotonic() - began)
+                assert longest > 0.7, "each value was there at once"
+                await alice.flush(40)
 
     run(main())
 
