@@ -411,12 +411,13 @@ static void must_notice(void)
         return;
     betrayed = holder;
     sums.betrayed++;
+    bool is_late = dice_hits(&dice, 500); /* another one takes the shard before it looks */
+    uint64_t before = sums.taken;
     for (int i = 0; !has_noticed; i++) {
         MUST(i < HEALED_STEPS_MAX, "nobody notices that the store forgot");
         nodes_pass(nodes, 100);
         struct broker *broker = &brokers[dice_below(&dice, BROKERS)];
-        if (broker != betrayed ||
-            dice_hits(&dice, 100)) /* so that another one is sooner, at times */
+        if (broker != betrayed || !is_late || sums.taken > before)
             step(broker);
     }
 }
