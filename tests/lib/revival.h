@@ -12,7 +12,7 @@ struct revival {
     struct folder folder;
     char control[REVIVAL_PATH_BYTES]; /* endpoints, the same after each start */
     char data[REVIVAL_PATH_BYTES];
-    char journal[REVIVAL_PATH_BYTES]; /* the directory */
+    char journal[2 * REVIVAL_PATH_BYTES]; /* the directory, or a store */
 };
 
 /* The one of the running test; test files name these functions as init and fini. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* failpoint_test.c -- the broker dies between any two steps of deciding, logging, syncing,
  * answering, delivering, checkpoint and trim (broker/io/failpoint.h), and is started again: nothing
- * that was acknowledged is lost, nothing comes twice. */
+ * that was acknowledged is lost, nothing comes twice.  The same over a real PostgreSQL, where each
+ * broker has tables of its own. */
+#include "tests/lib/postgres.h"
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
@@ -15,10 +17,42 @@ enum { ROUNDS = 14, OLD = 2, VALUE_BYTES = 20000, LOOK_MS = 20 };
 
 /* ---- the broker -------------------------------------------------------------------------------*/
 
+static struct postgres postgres; /* of a test over it */
+static unsigned runs;            /* each has a journal of its own */
+
+/* The options of a broker at `shared`; cache: of 256 bytes. */
+static const char *const *options_of(const char *durability, char *cache)
+{
+    static const char *options[] = {"--replicas", "0", "--cache", NULL, NULL};
+    if (strcmp(durability, "shared") != 0)
+        return NULL;
+    snprintf(cache, 256, "%s/cache%u", revival.folder.path, runs);
+    options[3] = cache;
+    return options;
+}
+
+/* An empty one.  The tables of all shards of a database are one directory of jobs, and the job of
+ * the run before is there: so it is a schema. */
+static void name_journal(const char *durability, const char *failpoint)
+{
+    char sql[64], nothing[8];
+    runs++;
+    snprintf(revival.journal, sizeof revival.journal, "%s/%s-%u", revival.folder.path, durability,
+             runs);
+    if (strcmp(durability, "shared") != 0)
+        return;
+    snprintf(sql, sizeof sql, "CREATE SCHEMA run%u", runs);
+    (void)postgres_query(&postgres, 0, sql, nothing, sizeof nothing); /* it answers nothing */
+    int bytes = snprintf(revival.journal, sizeof revival.journal,
+                         "postgres:host=%s user=postgres options=-csearch_path=run%u",
+                         postgres.nodes[0].sockets, runs);
+    cr_assert_lt((size_t)bytes, sizeof revival.journal, "%s", failpoint);
+}
+
 /* failpoint: NAME:COUNT, or "" */
 static void start_broker(const char *durability, const char *failpoint)
 {
-    char variable[64];
+    char variable[64], cache[256];
     snprintf(variable, sizeof variable, "ERRBUS_FAILPOINT=%s", failpoint);
     const char *const environment[] = {variable,
                                        "ERRBUS_NUMBER_CHECKPOINT_BYTES=300000",
@@ -27,8 +61,8 @@ static void start_broker(const char *durability, const char *failpoint)
                                        "ERRBUS_NUMBER_FLUSH_BYTES=150000",
                                        "ERRBUS_NUMBER_SEGMENT_BYTES=131072",
                                        NULL};
-    cr_assert(revival_start_failing(durability, environment, NULL) || failpoint[0] != '\0', "%s",
-              process_complained(&stage.process));
+    bool is_ready = revival_start_failing(durability, environment, options_of(durability, cache));
+    cr_assert(is_ready || failpoint[0] != '\0', "%s", process_complained(&stage.process));
 }
 
 TestSuite(failpoint, .init = revival_open, .fini = revival_close, .timeout = 300);
@@ -174,8 +208,7 @@ static bool die_at(const char *durability, const char *name, int count)
     pthread_t thread;
     bool has_died = false;
     snprintf(failpoint, sizeof failpoint, "%s:%d", name, count);
-    snprintf(revival.journal, sizeof revival.journal, "%s/%s-%s-%d", revival.folder.path,
-             durability, name, count);
+    name_journal(durability, failpoint);
     start_broker(durability, failpoint);
     cr_assert_eq(pthread_create(&thread, NULL, work, &job), 0);
     while (!atomic_load(&job.is_done)) {
@@ -260,4 +293,51 @@ Test(failpoint, around_a_trim)
 {
     die_at_all("process", "trim");
     die_at_all("disk", "trimmed");
+}
+
+/* ---- over PostgreSQL --------------------------------------------------------------------------*/
+
+static void open_store(void)
+{
+    revival_open();
+    if (postgres_is_installed())
+        cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
+}
+
+static void close_store(void)
+{
+    revival_close();
+    postgres_fini(&postgres);
+}
+
+TestSuite(failpoint_postgres, .init = open_store, .fini = close_store, .timeout = 600);
+
+/* A takeover takes some seconds, so each place is reached twice at most. */
+static void die_over_postgres(const char *name)
+{
+    if (postgres.count == 0)
+        cr_skip_test(POSTGRES_MISSING);
+    cr_assert(die_at("shared", name, 1), "%s", name);
+    (void)die_at("shared", name, 5);
+}
+
+Test(failpoint_postgres, around_a_commit)
+{
+    die_over_postgres("append");
+    die_over_postgres("sync");
+    die_over_postgres("synced");
+}
+
+Test(failpoint_postgres, around_what_follows_a_commit)
+{
+    die_over_postgres("answer");
+    die_over_postgres("deliver");
+    die_over_postgres("keep");
+}
+
+Test(failpoint_postgres, around_a_checkpoint)
+{
+    die_over_postgres("checkpoint");
+    die_over_postgres("trim");
+    die_over_postgres("trimmed");
 }
