@@ -437,6 +437,22 @@ static void expect_readiness(unsigned port, unsigned status, const char *words)
     fetch_expect_in_body(words);
 }
 
+Test(journal_disk, that_is_refused_is_not_ready)
+{
+    struct process web = {0};
+    fetch_needs_web();
+    start_traced("inject=pwritev:error=EIO:when=40+");
+    unsigned port = fetch_start_web(&web, revival.control, NULL, NULL);
+    struct bus *alice = open_quiet("alice");
+    expect_readiness(port, 200, "ready\n");
+    for (int i = 0; i < 60; i++)
+        must_publish(alice, "w", "%d", i);
+    expect_complaint("nothing is accepted until the journal can be written");
+    expect_readiness(port, 503, "not ready: the journal cannot be written now");
+    process_fini(&web);
+    (void)bus_close(&alice, BUS_POLL); /* what it wrote waits */
+}
+
 Test(journal_disk, that_is_full_is_not_ready)
 {
     char ballast[FOLDER_PATH_BYTES_MAX + 32];
