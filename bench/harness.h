@@ -100,4 +100,7 @@ struct bus_error *bench_take_error(struct bus_sub *sub);
 /* Until a given monotonic time. */
 void bench_sleep_until(int64_t at_ns);
 
+/* Processor time of all processes of runs so far: clients and brokers. */
+double bench_children_us(void);
+
 #endif

@@ -310,6 +310,7 @@ struct raised {
     double p50[PLACES][BENCH_RUNS_MAX];
     double p99[PLACES][BENCH_RUNS_MAX];
     double bulk_rate[BENCH_RUNS_MAX];
+    double bulk_us[BENCH_RUNS_MAX];  /* processor time for one of its values, of all processes */
     struct samples together[PLACES]; /* of all runs */
 };
 
@@ -382,6 +383,8 @@ static void run_one(const char *count, enum way way, bool is_loaded, struct rais
     struct process places[PLACES];
     struct process flooding = {.pid = 0};
     struct process draining = {.pid = 0};
+    double before_us = bench_children_us();
+    int64_t taken = 0;
     site_open(&site, way);
     start(&places[IN_PLACE], &site, "receive", count, NULL);
     start(&places[ON_TAP], &site, "tap", count, NULL);
@@ -397,8 +400,9 @@ static void run_one(const char *count, enum way way, bool is_loaded, struct rais
     take(&places[IN_PLACE], raised, IN_PLACE, run);
     if (is_loaded) {
         role_go(&draining);
+        taken = role_done(&draining);
         raised->bulk_rate[run] =
-            (double)(role_done(&draining) - before) * 1e9 / (double)(test_now_ns() - start_ns);
+            (double)(taken - before) * 1e9 / (double)(test_now_ns() - start_ns);
     }
     role_fini(&flooding);
     role_fini(&draining);
@@ -406,6 +410,8 @@ static void run_one(const char *count, enum way way, bool is_loaded, struct rais
     role_fini(&places[IN_PLACE]);
     role_fini(&places[ON_TAP]);
     site_close(&site);
+    if (is_loaded)
+        raised->bulk_us[run] = (bench_children_us() - before_us) / (double)taken;
 }
 
 /* Nobody taps; the one place is the receiver's. */
@@ -531,6 +537,21 @@ static void report_rate(const struct bench *bench, const char *what, enum way wa
     }
 }
 
+/* What a value of the bulk costs, and the share of it over tcp that is not the cipher's. */
+static void report_processor(const struct bench *bench, enum way way, const struct raised *raised,
+                             const struct raised *tcp, uint64_t n)
+{
+    struct bench_row row = {.what = "the bulk meanwhile, processor",
+                            .system = bulk_names[way],
+                            .unit = "us",
+                            .values = raised->bulk_us,
+                            .runs = bench->runs,
+                            .n = n};
+    row.ratio =
+        bench_median(tcp->bulk_us, bench->runs) / bench_median(raised->bulk_us, bench->runs);
+    bench_tell(bench, &row);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 struct answers {
@@ -568,6 +589,8 @@ static void ask(const struct bench *bench, uint64_t n)
         report(bench, "beside 4 KiB bulk", way, ON_TAP, &answers->loaded, n);
         report(bench, "behind its own 4 KiB bulk", way, IN_PLACE, &answers->behind, n);
         report_rate(bench, "the bulk meanwhile", way, &answers->loaded, NULL, n);
+        if (bench->is_curve)
+            report_processor(bench, way, &answers->loaded, &over[OVER_TCP].loaded, n);
         report_rate(bench, "its own bulk meanwhile", way, &answers->behind, &answers->alone, n);
     }
     report(bench, "due in its own 4 KiB bulk", OVER_TCP, IN_PLACE, &due, n);

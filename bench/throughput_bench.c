@@ -10,8 +10,6 @@
  * errbus, the column of ratios then says which part of it is not the cipher's. */
 #include "bench/systems.h"
 
-#include <sys/resource.h>
-
 #define SECONDS 1.0
 
 static const struct load loads[] = {
@@ -24,17 +22,6 @@ static const struct load loads[] = {
 };
 static const struct load large_load = {"64 MiB", (size_t)64 * 1024 * 1024, 1, 1};
 
-/* Processor time of all processes of runs so far: clients and brokers. */
-static double children_us(void)
-{
-    struct rusage usage;
-    if (getrusage(RUSAGE_CHILDREN, &usage) != 0) {
-        bench_die("getrusage");
-    }
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 static void ask(const struct bench *bench, const struct systems *systems, const struct load *load)
 {
     static struct results results, processor;
@@ -44,11 +31,11 @@ static void ask(const struct bench *bench, const struct systems *systems, const 
         for (size_t i = 0; i < systems->count; i++) {
             uint64_t count =
                 load_count(load, systems->at[i], bench->is_quick ? SECONDS / 10 : SECONDS);
-            double before_us = children_us();
+            double before_us = bench_children_us();
             results.n[i] = processor.n[i] = count;
             results.is_out[i] = results.is_out[i] ||
                                 !system_rate(systems->at[i], load, count, &results.values[i][run]);
-            processor.values[i][run] = (children_us() - before_us) / (double)count;
+            processor.values[i][run] = (bench_children_us() - before_us) / (double)count;
             processor.is_out[i] = results.is_out[i] || !system_is_ours(systems->at[i]);
         }
     }
