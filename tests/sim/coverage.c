@@ -7,6 +7,7 @@
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
 #include "broker/core/tables/task.h"
+#include "libbus/base/flow_window.h"
 #include "libbus/session/phase.h"
 #include "libbus/wire/frame.h"
 #include "libbus/wire/msg.h"
@@ -76,6 +77,8 @@ static uint64_t counts[COVERAGE_TABLES][ROWS_MAX][COLUMNS_MAX];
 static uint64_t parts[MESSAGES];
 static uint64_t faults[FAULT_COUNT];
 static uint64_t passed;
+static uint64_t numbered;
+static uint64_t wide, narrow;
 static uint64_t crashes, compactions;
 
 /* ---- in the place of what moves -------------------------------------------------------------- */
@@ -110,6 +113,27 @@ void __wrap_passing_end(struct core *core, struct open_slot *open)
 {
     passed += open->chunks->gone > 0;
     __real_passing_end(core, open);
+}
+
+void __real_number_give(struct topic *topic, uint32_t number);
+void __wrap_number_give(struct topic *topic, uint32_t number);
+void __wrap_number_give(struct topic *topic, uint32_t number)
+{
+    numbered += 1;
+    __real_number_give(topic, number);
+}
+
+void __real_flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns);
+void __wrap_flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns);
+void __wrap_flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns)
+{
+    bool was_wide = flow->more_bytes > 0;
+    bool was_narrow = flow->least_bytes < flow->floor_bytes;
+    __real_flow_window_arrived(flow, position, now_ns);
+    if (!flow->is_far || flow_window_rate(flow) == 0)
+        return; /* nothing was measured */
+    wide += flow->more_bytes > 0 && !was_wide;
+    narrow += flow->least_bytes < flow->floor_bytes && !was_narrow;
 }
 
 bool __real_task_next(enum task_state state, enum task_event event, enum task_state *out_next);
@@ -180,6 +204,21 @@ void coverage_compact(void)
 uint64_t coverage_passed(void)
 {
     return passed;
+}
+
+uint64_t coverage_numbered(void)
+{
+    return numbered;
+}
+
+uint64_t coverage_wide(void)
+{
+    return wide;
+}
+
+uint64_t coverage_narrow(void)
+{
+    return narrow;
 }
 
 /* ---- what is possible ------------------------------------------------------------------------ */
@@ -276,4 +315,8 @@ void coverage_print(FILE *out)
     fprintf(out, "the broker killed %" PRIu64 ", its journal compacted %" PRIu64 "\n", crashes,
             compactions);
     fprintf(out, "values that passed through: %" PRIu64 "\n", passed);
+    fprintf(out,
+            "topics that their parties numbered: %" PRIu64 "; windows that grew above their floor: "
+            "%" PRIu64 ", that fell below it: %" PRIu64 "\n",
+            numbered, wide, narrow);
 }

@@ -92,6 +92,12 @@ void coverage_crash(void);   /* of the broker */
 void coverage_compact(void); /* of its journal */
 /* Values of which a part was gone when the rest came. */
 uint64_t coverage_passed(void);
+/* Topics that their parties gave numbers of their own. */
+uint64_t coverage_numbered(void);
+/* How often windows over long links, whose rate was measured, grew above their floors, and fell
+ * below them. */
+uint64_t coverage_wide(void);
+uint64_t coverage_narrow(void);
 
 /* Of the pairs that change something; a subscription's all do. */
 uint32_t coverage_met(enum coverage_table table);

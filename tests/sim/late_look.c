@@ -8,6 +8,7 @@
 
 #include "broker/core/model.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/streams/number.h"
 #include "broker/core/tables/slot_table.h"
 #include "libbus/wire/frame.h"
 
@@ -61,7 +62,7 @@ void __wrap_group_lease_timer(struct core *core, struct sub *member)
 static void note_slot(struct late_look *look, const struct core *core, const struct frame *frame)
 {
     uint32_t index;
-    const struct topic *topic = pool_find(&core->topics, frame->topic);
+    const struct topic *topic = topic_numbered(core, frame->topic);
     if (topic == NULL || look->slot_count == LATE_SLOTS || frame->attempt != topic->job->attempt ||
         !slot_table_find(&topic->slots, frame->seq, &index))
         return;

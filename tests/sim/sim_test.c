@@ -108,6 +108,9 @@ Test(sim, keeps_the_promises_under_every_seed)
         cr_assert_gt(sum.held_count, count / 50);
         cr_expect_null(coverage_absent_fault(), "never happened: %s", coverage_absent_fault());
         cr_expect_gt(coverage_passed(), count / 400);
+        cr_expect_gt(coverage_numbered(), count / 4);
+        cr_expect_gt(coverage_wide(), count / 20);
+        cr_expect_gt(coverage_narrow(), count / 20);
         cr_expect_eq(coverage_met(COVERAGE_TASK), coverage_possible(COVERAGE_TASK));
         cr_expect_geq(coverage_met(COVERAGE_LEASE), 16);
         cr_expect_geq(coverage_met(COVERAGE_REQUEST), 19); /* all but what is rare */

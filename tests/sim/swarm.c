@@ -26,7 +26,8 @@ enum {
     DRAIN_ROUNDS = 400,
     DRAIN_IDLE_MOST = 6, /* longer than anything is put off for */
     WRITES_KEPT_FREE = 64,
-    BULK_MANY = 12
+    BULK_MANY = 12,
+    FAST_RATE = 12500000 /* bytes a second */
 };
 
 static const char *const job_names[STAGE_JOBS] = {"job", "other"};
@@ -1027,7 +1028,7 @@ static void draw_passing(struct swarm *swarm, struct world_options *options, uin
         return;
     options->core.job_bytes_max = 4 << 20;
     options->core.value_bytes_max = VALUE_ROOM;
-    options->link_rate = 0;
+    options->link_rate = seed % 32 == 23 ? FAST_RATE : 0;
     struct climate *climate = &swarm->climate;
     climate->bulk_max = BULK_MANY;
     climate->active_ns += 2000 * WORLD_MS;
@@ -1040,6 +1041,32 @@ static void draw_passing(struct swarm *swarm, struct world_options *options, uin
     climate->group_count = 0;
     for (uint32_t i = SPEECH_JOIN; i < SPEECH_COUNT; i++)
         climate->speech_weights[i] = 0;
+}
+
+/* In a quarter of the seeds jobs and windows have room enough for parties to number their first
+ * topics themselves.  In two of three of these, links are so long and so slow that windows follow
+ * them, and large values fill them.  What is drawn about that leaves other seeds as they are. */
+static void draw_roomy(struct swarm *swarm, struct world_options *options, uint64_t seed)
+{
+    uint64_t kind = seed % 16;
+    struct climate *climate = &swarm->climate;
+    struct dice dice;
+    if (swarm->options.is_plain || swarm->options.has_no_rate ||
+        (kind != 6 && kind != 8 && kind != 9 && kind != 13))
+        return;
+    dice_init(&dice, seed ^ UINT64_C(0x726f6f6d79));
+    options->core.job_bytes_max = (uint64_t)dice_between(&dice, 8, 64) << 20;
+    options->core.topic_window_bytes = (uint64_t)LIMIT_OWN_CREDIT_BYTES << dice_below(&dice, 8);
+    if (dice_hits(&dice, 333))
+        return;
+    options->link_rate = dice_hits(&dice, 500) ? FAST_RATE : FAST_RATE / 10;
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
+        int64_t more_ns = dice_between(&dice, 2, 100) * WORLD_MS;
+        options->delay_least_ns[channel] += more_ns;
+        options->delay_most_ns[channel] += more_ns;
+    }
+    climate->large_permille = 100;
+    climate->active_ns += 1000 * WORLD_MS;
 }
 
 static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
@@ -1065,6 +1092,7 @@ static struct swarm *swarm_new(uint64_t seed, const struct swarm_options *how)
     if (seed % 8 == 5) /* so that several large values follow each other */
         swarm->climate.bulk_max = BULK_MANY;
     draw_passing(swarm, &options, seed);
+    draw_roomy(swarm, &options, seed);
     ease(swarm, &options);
     if (!how->is_plain)
         swarm_begin_access(swarm, seed, &options.core);
