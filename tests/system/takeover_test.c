@@ -19,7 +19,8 @@ enum {
     BATCH = 20,
     PROGRESS = 3 * BATCH, /* values accepted between two takeovers */
     VALUE_BYTES = 4096,
-    ENDS_MS = 2000,
+    ENDS_MS = 2000, /* on a quiet machine */
+    ENDS_FACTOR = 10,
     PATH_BYTES = FOLDER_PATH_BYTES_MAX + 32,
 };
 
@@ -210,7 +211,7 @@ Test(takeover, loses_nothing_that_was_accepted)
     struct load load = {.complaint = ""};
     struct bus_options options = patient_options("alice");
     pthread_t writer, reader;
-    int64_t least_ms = INT64_MAX;
+    int64_t longest_ms = 0;
     start_broker(0);
     load.alice = must_open_at(servers, &options);
     options.party = "bob";
@@ -221,7 +222,8 @@ Test(takeover, loses_nothing_that_was_accepted)
     for (int i = 0; i < takeovers(); i++) {
         wait_for_progress(&load);
         int64_t took_ms = lose_volume(i % PLACES);
-        least_ms = took_ms < least_ms ? took_ms : least_ms;
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        cr_expect_leq(took_ms, ENDS_FACTOR * ENDS_MS, "takeover %d", i);
         start_broker((i + 1) % PLACES);
     }
     wait_for_progress(&load);
@@ -229,7 +231,8 @@ Test(takeover, loses_nothing_that_was_accepted)
     pthread_join(writer, NULL);
     pthread_join(reader, NULL);
     cr_assert_not(atomic_load(&load.is_wrong), "%s", load.complaint);
-    cr_expect_leq(least_ms, ENDS_MS, "a loaded machine delays some of them, and not each");
+    fprintf(stderr, "takeover: %d volumes were lost; the slowest broker ended after %lld ms\n",
+            takeovers(), (long long)longest_ms);
     bus_sub_close(&load.sub);
     must_close(&bob);
     must_close(&load.alice);
