@@ -540,15 +540,20 @@ int cli_open(struct cli *cli, const struct bus_options *options)
     return CLI_OK;
 }
 
+void cli_admin_options(const struct cli *cli, struct bus_admin_options *options)
+{
+    bus_admin_options_init(options);
+    options->job = cli->job;
+    options->is_patient = !cli->is_observer || cli->wait_ms >= 0;
+    options->on_doubt = cli_tell_doubt;
+    options->on_doubt_arg = cli_doubt_arg(cli);
+}
+
 int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin)
 {
     struct bus_admin_options options;
     struct bus_error *error = NULL;
-    bus_admin_options_init(&options);
-    options.job = cli->job;
-    options.is_patient = !cli->is_observer || cli->wait_ms >= 0;
-    options.on_doubt = cli_tell_doubt;
-    options.on_doubt_arg = cli_doubt_arg(cli);
+    cli_admin_options(cli, &options);
     cli_waiting_begin(cli);
     enum bus_err err = bus_admin_open(cli->server, &options, cli_open_ms(cli), out_admin, &error);
     cli_waiting_end();

@@ -169,6 +169,8 @@ void cli_print_notice(FILE *file, const char *program, const struct bus_error *n
  * when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying why: a
  * broker that does not answer in time is lost. */
 int cli_admin_open(const struct cli *cli, struct bus_admin **out_admin);
+/* What it opens the handle with. */
+void cli_admin_options(const struct cli *cli, struct bus_admin_options *options);
 /* Whether the job that the user named is there: CLI_OK, also if no job was named, or the exit code
  * after saying why not. */
 int cli_find_job(const struct cli *cli, struct bus_admin *admin);

@@ -8,6 +8,7 @@
 #include "clients/complete.h"
 
 #include "clients/cli.h"
+#include "clients/shards.h"
 
 #include <bus/admin.h>
 #include <stdlib.h>
@@ -47,10 +48,39 @@ static bool is_plain(const char *name)
     return name[0] != '-' && name[0] != '\0' && name[strspn(name, PLAIN)] == '\0';
 }
 
-static bool is_of_job(const struct line *line, const struct bus_status_row *row)
+static int64_t left_ms(int64_t end_ms)
 {
-    const char *job = line->job != NULL ? line->job : getenv("ERRBUS_JOB");
-    return strcmp(row->job, job != NULL && *job != '\0' ? job : "default") == 0;
+    int64_t now_ms = cli_now_ms();
+    return end_ms > now_ms ? end_ms - now_ms : 0;
+}
+
+static void print_rows(const struct line *line, struct bus_admin *admin, const char *job,
+                       enum bus_status_kind kind, const char *help, int64_t end_ms)
+{
+    struct bus_status *status = NULL;
+    bool is_known = bus_admin_status_get(admin, job, left_ms(end_ms), &status, NULL) == BUS_OK;
+    for (size_t i = 0; is_known && i < bus_status_count(status); i++) {
+        const struct bus_status_row *row = bus_status_at(status, i);
+        if (row->kind == kind && is_plain(row->name)) {
+            print_candidate(line, row->name, help);
+        }
+    }
+    bus_status_free(&status);
+}
+
+/* The jobs of all brokers that are one bus. */
+static void print_jobs(const struct line *line, struct bus_admin *admin,
+                       const struct bus_admin_options *options, const char *help, int64_t end_ms)
+{
+    struct shards *shards = shards_new(admin);
+    bool is_known = shards != NULL && shards_look(shards, left_ms(end_ms), NULL) == BUS_OK;
+    for (size_t i = 0; is_known && i < shards_count(shards); i++) {
+        struct bus_admin *of_it = NULL;
+        if (shards_open(shards, i, options, left_ms(end_ms), &of_it, NULL) == BUS_OK) {
+            print_rows(line, of_it, BUS_JOB_ALL, BUS_STATUS_JOB, help, end_ms);
+        }
+    }
+    shards_free(&shards);
 }
 
 /* Silent when there is no broker, or no answer in time. */
@@ -58,19 +88,17 @@ static void print_names(const struct line *line, enum bus_status_kind kind, cons
 {
     struct bus_admin_options options;
     struct bus_admin *admin = NULL;
-    struct bus_status *status = NULL;
+    int64_t end_ms = cli_now_ms() + BROKER_MS;
     bus_admin_options_init(&options);
-    if (bus_admin_open(line->server, &options, BROKER_MS, &admin, NULL) == BUS_OK &&
-        bus_admin_status_get(admin, BUS_JOB_ALL, BROKER_MS, &status, NULL) == BUS_OK) {
-        for (size_t i = 0; i < bus_status_count(status); i++) {
-            const struct bus_status_row *row = bus_status_at(status, i);
-            bool is_asked = kind == BUS_STATUS_JOB || is_of_job(line, row);
-            if (row->kind == kind && is_asked && is_plain(row->name)) {
-                print_candidate(line, row->name, help);
-            }
-        }
+    if (bus_admin_open(line->server, &options, BROKER_MS, &admin, NULL) != BUS_OK) {
+        return;
     }
-    bus_status_free(&status);
+    if (kind == BUS_STATUS_JOB) {
+        print_jobs(line, admin, &options, help, end_ms);
+    } else {
+        const char *job = line->job != NULL && *line->job != '\0' ? line->job : NULL;
+        print_rows(line, admin, job, kind, help, end_ms);
+    }
     bus_admin_close(&admin);
 }
 

@@ -3,6 +3,7 @@
 #include "clients/errbus.h"
 
 #include "clients/cli.h"
+#include "clients/shards.h"
 #include "clients/status_json.h"
 #include "clients/status_text.h"
 #include "clients/text_table.h"
@@ -54,7 +55,7 @@ static bool print_status(const struct asked *asked, const struct bus_status *sta
 }
 
 /* What stands before the status of a shard. */
-static void print_shard(const struct cli *cli, const struct bus_shard *shard)
+static void print_shard(const struct cli *cli, const struct shards_row *shard)
 {
     if (cli->is_json) {
         struct cli_json *line = cli_json_new();
@@ -94,45 +95,46 @@ static bool show(const struct asked *asked, struct bus_admin *admin, const char 
     return cli_flush_output(cli, out_exit);
 }
 
-/* Prints the status of one shard.  Its broker is asked by a handle of its own, unless it is the one
- * that was asked for the shards.  An exit code. */
-static int show_shard(const struct asked *asked, struct bus_admin *admin,
-                      const struct bus_shard *shard)
+/* Prints the status of one shard.  An exit code. */
+static int show_shard(const struct asked *asked, struct shards *shards, size_t index)
 {
     struct cli there = asked->cli;
-    struct bus_admin *other = NULL;
-    int result = CLI_OK;
+    struct shards_row shard = shards_at(shards, index);
+    struct bus_admin_options options;
+    struct bus_admin *admin = NULL;
+    struct bus_error *error = NULL;
     char text[SHARD_TEXT_BYTES];
-    snprintf(text, sizeof text, "%s: shard %" PRIu32, asked->cli.program, shard->number);
+    snprintf(text, sizeof text, "%s: shard %" PRIu32, asked->cli.program, shard.number);
     there.program = text;
-    there.server = shard->endpoint;
-    if (!shard->is_here) {
-        result = cli_admin_open(&there, &other);
-    }
+    there.server = shard.endpoint;
+    cli_admin_options(&there, &options);
+    cli_waiting_begin(&there);
+    enum bus_err err = shards_open(shards, index, &options, cli_open_ms(&there), &admin, &error);
+    cli_waiting_end();
+    int result = cli_report(&there, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
     if (result != CLI_OK) {
         return result;
     }
-    print_shard(&asked->cli, shard);
+    print_shard(&asked->cli, &shard);
     struct asked of_it = {.cli = there, .is_all = asked->is_all};
-    (void)show(&of_it, other != NULL ? other : admin, BUS_JOB_ALL, &result);
-    bus_admin_close(&other);
+    (void)show(&of_it, admin, BUS_JOB_ALL, &result);
     return result;
 }
 
 /* Prints the status of each shard, or of the one that was asked for.  Whoever cannot be reached is
  * named, and the others are shown.  An exit code: the last one that is not CLI_OK. */
-static int show_shards(const struct asked *asked, struct bus_admin *admin,
-                       const struct bus_shards *shards)
+static int show_shards(const struct asked *asked, struct shards *shards)
 {
     int result = CLI_OK;
     bool is_found = false;
-    for (size_t i = 0; i < bus_shards_count(shards); i++) {
-        const struct bus_shard *shard = bus_shards_at(shards, i);
-        if (asked->shard >= 0 && (int64_t)shard->number != asked->shard) {
+    for (size_t i = 0; i < shards_count(shards); i++) {
+        struct shards_row shard = shards_at(shards, i);
+        bool is_asked = asked->shard < 0 || (int64_t)shard.number == asked->shard;
+        if (shard.endpoint[0] == '\0' || !is_asked) {
             continue;
         }
         is_found = true;
-        int shown = show_shard(asked, admin, shard);
+        int shown = show_shard(asked, shards, i);
         result = shown != CLI_OK ? shown : result;
     }
     if (is_found) {
@@ -147,23 +149,25 @@ static int show_shards(const struct asked *asked, struct bus_admin *admin,
 static bool show_once(const struct asked *asked, struct bus_admin *admin, const char *job,
                       int *out_exit)
 {
-    struct bus_shards *shards = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err = BUS_OK;
-    if (job[0] == '\0') {
-        err = bus_shards_get(admin, cli_open_ms(&asked->cli), &shards, &error);
+    if (job[0] != '\0') {
+        return show(asked, admin, job, out_exit);
     }
+    struct shards *shards = shards_new(admin);
+    enum bus_err err =
+        shards != NULL ? shards_look(shards, cli_open_ms(&asked->cli), &error) : BUS_ENOMEM;
+    bool may_follow = false;
     if (err != BUS_OK) {
         *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
-        return false;
-    }
-    bool is_one = bus_shards_count(shards) <= 1 && asked->shard < 0;
-    if (!is_one) {
-        int shown = show_shards(asked, admin, shards);
+    } else if (!shards_are_several(shards) && asked->shard < 0) {
+        may_follow = show(asked, admin, job, out_exit);
+    } else {
+        int shown = show_shards(asked, shards);
         *out_exit = shown != CLI_OK ? shown : *out_exit;
+        may_follow = cli_flush_output(&asked->cli, out_exit);
     }
-    bus_shards_free(&shards);
-    return is_one ? show(asked, admin, job, out_exit) : cli_flush_output(&asked->cli, out_exit);
+    shards_free(&shards);
+    return may_follow;
 }
 
 /* Prints the status --count times, one second apart. */

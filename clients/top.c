@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* top.c -- errbus top: what a broker does, again and again.
+/* top.c -- errbus top: what a broker, or each of those that are one bus, does, again and again.
  *
  * On a terminal each picture is written over the last one, by moving the cursor up.  No mode of the
  * terminal is changed and no cursor is hidden, so whatever ends or stops this program leaves the
@@ -127,15 +127,25 @@ static bool show(struct asked *asked, struct top_picture *picture, int *out_exit
     return cli_flush_output(&asked->cli, out_exit);
 }
 
-static bool take(const struct asked *asked, struct bus_admin *admin,
-                 const struct top_picture *before, struct top_picture *out_picture, int *out_exit)
+static bool take(const struct asked *asked, struct shards *shards, const struct top_picture *before,
+                 struct top_picture *out_picture, int *out_exit)
 {
     const struct cli *cli = &asked->cli;
     struct bus_error *error = NULL;
-    const char *job = cli->argc > 0 ? cli->argv[0] : cli->job != NULL ? cli->job : BUS_JOB_ALL;
-    enum bus_err err = top_take(admin, job, cli_open_ms(cli), before, out_picture, &error);
+    struct bus_admin_options options;
+    cli_admin_options(cli, &options);
+    options.is_patient = 0; /* a broker that is gone must not keep the others waiting */
+    const struct top_source source = {.shards = shards,
+                                      .job = cli->argc > 0      ? cli->argv[0]
+                                             : cli->job != NULL ? cli->job
+                                                                : BUS_JOB_ALL,
+                                      .options = &options,
+                                      .timeout_ms = cli_open_ms(cli)};
+    enum bus_err err = top_take(&source, before, out_picture, &error);
     if (err != BUS_OK) {
         *out_exit = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    } else {
+        *out_exit = cli_exit_of(out_picture->lost);
     }
     return err == BUS_OK;
 }
@@ -160,7 +170,7 @@ static bool wait_for_next(const struct asked *asked, int64_t since_ms)
 }
 
 /* The rates of a picture need the one before.  So the first is shown without, but for --once. */
-static int show_all(struct asked *asked, struct bus_admin *admin)
+static int show_all(struct asked *asked, struct shards *shards)
 {
     struct top_picture before = {0};
     struct top_picture picture = {0};
@@ -168,7 +178,7 @@ static int show_all(struct asked *asked, struct bus_admin *admin)
     int64_t count = asked->is_once ? 1 : asked->cli.count < 0 ? INT64_MAX : asked->cli.count;
     bool is_silent = asked->is_once; /* the first picture is for the rates alone */
     while (count > 0 &&
-           take(asked, admin, before.status != NULL ? &before : NULL, &picture, &result)) {
+           take(asked, shards, before.parts != NULL ? &before : NULL, &picture, &result)) {
         int64_t at_ms = picture.at_ms;
         if (!is_silent && (!show(asked, &picture, &result) || --count == 0)) {
             break;
@@ -215,7 +225,7 @@ int top_main(int argc, char **argv)
                 .is_observer = true,
                 .operands = "[JOB]",
                 .summary = "Shows each second what the jobs, parties, topics and readers of a "
-                           "broker do, and who waits for whom."},
+                           "bus do, and who waits for whom."},
         .every_ms = EVERY_MS,
         .rows = ROWS,
         .sort = "busy",
@@ -248,9 +258,11 @@ int top_main(int argc, char **argv)
     if (result == CLI_OK && text_stream_columns(stdout) > 0 && !watch_terminal()) {
         result = cli_report(cli, BUS_ENOMEM, NULL);
     }
+    struct shards *shards = result == CLI_OK ? shards_new(admin) : NULL;
     if (result == CLI_OK) {
-        result = show_all(&asked, admin);
+        result = shards != NULL ? show_all(&asked, shards) : cli_report(cli, BUS_ENOMEM, NULL);
     }
+    shards_free(&shards);
     bus_admin_close(&admin);
     return result;
 }

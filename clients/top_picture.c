@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MS_PER_S 1000
+#define SHARD_MS INT64_C(2000) /* one of several brokers is not waited for any longer */
 
 const char *const top_order_names[TOP_ORDERS] = {"busy", "name", "rate", "open", "behind"};
 
@@ -32,18 +33,30 @@ static uint64_t slots_between(const struct bus_status_row *before, const struct 
     return now->next_seq - from;
 }
 
-static void add_rates(struct top_picture *picture, const struct top_picture *before)
+/* The same broker in the picture before; NULL: it is new. */
+static const struct top_part *part_before(const struct top_picture *before, uint32_t shard)
 {
-    int64_t passed_ms = picture->at_ms - before->at_ms;
-    size_t old_count = bus_status_count(before->status);
+    for (size_t i = 0; before != NULL && i < before->part_count; i++) {
+        if (before->parts[i].shard == shard) {
+            return &before->parts[i];
+        }
+    }
+    return NULL;
+}
+
+/* Of the items from `from` on, which are of one broker. */
+static void add_rates(struct top_picture *picture, size_t from, const struct bus_status *before,
+                      int64_t passed_ms)
+{
+    size_t old_count = bus_status_count(before);
     size_t at = 0;
     struct top_item *job = NULL;
-    for (size_t i = 0; i < picture->count; i++) {
+    for (size_t i = from; i < picture->count; i++) {
         struct top_item *item = &picture->items[i];
         const struct bus_status_row *old = NULL;
         int order = -1;
         for (; at < old_count; at++) {
-            old = bus_status_at(before->status, at);
+            old = bus_status_at(before, at);
             order = compare_places(old, item->row);
             if (order >= 0) {
                 break;
@@ -77,17 +90,19 @@ static void add_to_job(struct top_item *job, const struct top_item *item)
     }
 }
 
-static bool make_items(struct top_picture *picture)
+/* Adds the rows of a broker.  false: no memory. */
+static bool add_items(struct top_picture *picture, const struct bus_status *status)
 {
     struct top_item *job = NULL;
-    picture->count = bus_status_count(picture->status);
-    picture->items = calloc(picture->count + 1, sizeof *picture->items);
-    if (picture->items == NULL) {
+    size_t count = bus_status_count(status);
+    struct top_item *items = realloc(picture->items, (picture->count + count + 1) * sizeof *items);
+    if (items == NULL) {
         return false;
     }
-    for (size_t i = 0; i < picture->count; i++) {
-        struct top_item *item = &picture->items[i];
-        item->row = bus_status_at(picture->status, i);
+    picture->items = items;
+    for (size_t i = 0; i < count; i++) {
+        struct top_item *item = &items[picture->count++];
+        *item = (struct top_item){.row = bus_status_at(status, i)};
         item->oldest_ms = item->row->kind == BUS_STATUS_PARTY ? item->row->open_ms : 0;
         item->behind = item->row->kind == BUS_STATUS_SUB     ? item->row->pending
                        : item->row->kind == BUS_STATUS_GROUP ? item->row->waiting
@@ -170,11 +185,12 @@ static void add_root(struct top_item *job, const struct bus_why *why)
     }
 }
 
+/* About the jobs from item `from` on. */
 static enum bus_err ask_why(struct bus_admin *admin, int64_t timeout_ms,
-                            struct top_picture *picture, struct bus_error **reterr)
+                            struct top_picture *picture, size_t from, struct bus_error **reterr)
 {
     unsigned asked = 0;
-    for (size_t i = 0; i < picture->count && asked < TOP_JOBS_ASKED; i++) {
+    for (size_t i = from; i < picture->count && asked < TOP_JOBS_ASKED; i++) {
         struct top_item *job = &picture->items[i];
         struct bus_why *why = NULL;
         struct bus_error *error = NULL;
@@ -199,24 +215,89 @@ static enum bus_err ask_why(struct bus_admin *admin, int64_t timeout_ms,
 
 /* ---- a picture ------------------------------------------------------------------------------- */
 
-enum bus_err top_take(struct bus_admin *admin, const char *job, int64_t timeout_ms,
-                      const struct top_picture *before, struct top_picture *out_picture,
-                      struct bus_error **reterr)
+static enum bus_err take_status(const struct top_source *source, size_t index, int64_t timeout_ms,
+                                struct bus_admin **out_admin, struct bus_status **out_status,
+                                struct bus_error **reterr)
 {
-    struct top_picture picture = {0};
-    enum bus_err err = bus_admin_status_get(admin, job, timeout_ms, &picture.status, reterr);
+    enum bus_err err =
+        shards_open(source->shards, index, source->options, timeout_ms, out_admin, reterr);
+    return err == BUS_OK
+               ? bus_admin_status_get(*out_admin, source->job, timeout_ms, out_status, reterr)
+               : err;
+}
+
+/* One of several brokers does not answer: the picture says so. */
+static void lose_part(const struct top_source *source, size_t index, struct top_picture *picture,
+                      enum bus_err err, struct bus_error **error)
+{
+    struct top_part *part = &picture->parts[index];
+    bool is_silent = err == BUS_ELOST || err == BUS_ETIMEDOUT || *error == NULL;
+    picture->lost = is_silent ? BUS_ELOST : err;
+    snprintf(part->why, sizeof part->why, "%.500s",
+             is_silent ? "out of reach" : bus_error_message(*error));
+    shards_drop(source->shards, index);
+    bus_error_unref(error);
+}
+
+/* Adds what one broker has. */
+static enum bus_err take_part(const struct top_source *source, size_t index,
+                              const struct top_picture *before, struct top_picture *picture,
+                              struct bus_error **reterr)
+{
+    bool is_one = !shards_are_several(source->shards);
+    int64_t timeout_ms = is_one || source->timeout_ms < SHARD_MS ? source->timeout_ms : SHARD_MS;
+    struct shards_row row = shards_at(source->shards, index);
+    struct top_part *part = &picture->parts[index];
+    struct bus_admin *admin = NULL;
+    struct bus_error *error = NULL;
+    size_t from = picture->count;
+    part->shard = row.number;
+    part->endpoint = is_one ? NULL : strdup(row.endpoint);
+    if (!is_one && part->endpoint == NULL) {
+        return BUS_ENOMEM;
+    }
+    enum bus_err err = take_status(source, index, timeout_ms, &admin, &part->status, &error);
+    if (err == BUS_OK && !add_items(picture, part->status)) {
+        return BUS_ENOMEM;
+    }
+    part->at_ms = cli_now_ms();
+    const struct top_part *old = part_before(before, row.number);
+    if (err == BUS_OK && old != NULL && old->status != NULL) {
+        add_rates(picture, from, old->status, part->at_ms - old->at_ms);
+    }
+    if (err == BUS_OK) {
+        err = ask_why(admin, timeout_ms, picture, from, &error);
+    }
+    if (err != BUS_OK && err != BUS_ENOMEM && !is_one) {
+        lose_part(source, index, picture, err, &error);
+        return BUS_OK;
+    }
+    if (reterr != NULL) {
+        *reterr = error;
+    }
+    return err;
+}
+
+enum bus_err top_take(const struct top_source *source, const struct top_picture *before,
+                      struct top_picture *out_picture, struct bus_error **reterr)
+{
+    struct top_picture picture = {.lost = BUS_OK};
+    enum bus_err err = BUS_OK;
+    if (strcmp(source->job, BUS_JOB_ALL) == 0) {
+        err = shards_look(source->shards, source->timeout_ms, reterr);
+    }
     if (err != BUS_OK) {
         return err;
     }
     picture.at_ms = cli_now_ms();
-    if (!make_items(&picture)) {
-        top_free(&picture);
+    picture.part_count = shards_count(source->shards);
+    picture.parts = calloc(picture.part_count, sizeof *picture.parts);
+    if (picture.parts == NULL) {
         return BUS_ENOMEM;
     }
-    if (before != NULL) {
-        add_rates(&picture, before);
+    for (size_t i = 0; err == BUS_OK && i < picture.part_count; i++) {
+        err = take_part(source, i, before, &picture, reterr);
     }
-    err = ask_why(admin, timeout_ms, &picture, reterr);
     if (err != BUS_OK) {
         top_free(&picture);
         return err;
@@ -227,9 +308,13 @@ enum bus_err top_take(struct bus_admin *admin, const char *job, int64_t timeout_
 
 void top_free(struct top_picture *picture)
 {
-    bus_status_free(&picture->status);
+    for (size_t i = 0; i < picture->part_count; i++) {
+        bus_status_free(&picture->parts[i].status);
+        free(picture->parts[i].endpoint);
+    }
+    free(picture->parts);
     free(picture->items);
-    *picture = (struct top_picture){0};
+    *picture = (struct top_picture){.lost = BUS_OK};
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

@@ -160,10 +160,18 @@ static const struct {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void print_head(FILE *out, const struct top_picture *picture)
+static void print_head(FILE *out, const struct top_part *part)
 {
-    const struct bus_status *status = picture->status;
+    const struct bus_status *status = part->status;
     char up[64];
+    if (part->endpoint != NULL) {
+        fprintf(out, "shard %" PRIu32 " at %s: ", part->shard, part->endpoint);
+    }
+    if (status == NULL) {
+        cli_print_text(out, part->why, "");
+        fprintf(out, "\n");
+        return;
+    }
     status_write_time(bus_status_uptime_ms(status), up, sizeof up);
     fprintf(out, "broker %s: up %s, durability %s, journal %s\n", bus_status_version(status), up,
             bus_durability_name(bus_status_durability(status)),
@@ -185,7 +193,9 @@ static bool has_several_jobs(const struct top_picture *picture)
 void top_text_print(FILE *out, const struct top_picture *picture, const struct top_style *style)
 {
     bool has_jobs = has_several_jobs(picture);
-    print_head(out, picture);
+    for (size_t i = 0; i < picture->part_count; i++) {
+        print_head(out, &picture->parts[i]);
+    }
     for (size_t from = 0, to; from < picture->count; from = to) {
         enum bus_status_kind kind = picture->items[from].row->kind;
         for (to = from; to < picture->count && picture->items[to].row->kind == kind; to++) {
@@ -277,19 +287,34 @@ static void add_columns(struct cli_json *line, const struct top_item *item)
     }
 }
 
-void top_json_print(FILE *out, const struct top_picture *picture)
+static void print_part(FILE *out, const struct top_part *part)
 {
-    const struct bus_status *status = picture->status;
+    const struct bus_status *status = part->status;
     struct cli_json *line = cli_json_new();
     cli_json_text(line, "row", "broker");
-    cli_json_text(line, "version", bus_status_version(status));
-    cli_json_number(line, "uptime_ms", (int64_t)bus_status_uptime_ms(status));
-    cli_json_text(line, "durability", bus_durability_name(bus_status_durability(status)));
-    cli_json_text(line, "journal", bus_journal_state_name(bus_status_journal(status)->state));
+    if (part->endpoint != NULL) {
+        cli_json_number(line, "shard", part->shard);
+        cli_json_text(line, "endpoint", part->endpoint);
+    }
+    if (status != NULL) {
+        cli_json_text(line, "version", bus_status_version(status));
+        cli_json_number(line, "uptime_ms", (int64_t)bus_status_uptime_ms(status));
+        cli_json_text(line, "durability", bus_durability_name(bus_status_durability(status)));
+        cli_json_text(line, "journal", bus_journal_state_name(bus_status_journal(status)->state));
+    } else {
+        cli_json_text(line, "silent", part->why);
+    }
     cli_json_print(&line, out);
+}
+
+void top_json_print(FILE *out, const struct top_picture *picture)
+{
+    for (size_t i = 0; i < picture->part_count; i++) {
+        print_part(out, &picture->parts[i]);
+    }
     for (size_t i = 0; i < picture->count; i++) {
         const struct top_item *item = &picture->items[i];
-        line = cli_json_new();
+        struct cli_json *line = cli_json_new();
         cli_json_text(line, "row", tables[item->row->kind].kind);
         cli_json_text(line, "job", item->row->job);
         cli_json_text(line, "name", item->row->name);

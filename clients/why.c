@@ -58,8 +58,12 @@ static int find_operand(struct asked *asked, struct bus_admin *admin, const char
         return CLI_OK;
     }
     bus_status_free(&status);
-    if (err == BUS_OK) {
-        err = bus_admin_status_get(admin, BUS_JOB_ALL, cli_open_ms(cli), &status, &error);
+    if (err == BUS_OK) { /* of any shard: it is asked for by name */
+        err = bus_admin_status_get(admin, word, cli_open_ms(cli), &status, &error);
+    }
+    if (err == BUS_EINVAL) { /* no job has such a name */
+        bus_error_unref(&error);
+        err = BUS_OK;
     }
     if (err != BUS_OK) {
         return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);

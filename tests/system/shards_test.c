@@ -244,6 +244,72 @@ Test(shards, are_all_in_the_status_of_any_broker)
     (void)bus_close(&writers[0], 0); /* its broker is gone */
 }
 
+/* One picture of all jobs, and then without the shard whose broker is gone. */
+Test(shards, are_all_in_the_picture_of_top)
+{
+    skip_without_server();
+    static const char *const top[] = {"top", "--once", "--every", "0.1", NULL};
+    static const char *const json[] = {"top", "--once", "--every", "0.1", "--json", NULL};
+    struct process process = {0};
+    struct bus *writers[SHARDS];
+    char line[PATH_BYTES + 64];
+    start_shards();
+    for (int job = 0; job < SHARDS; job++)
+        writers[job] = join_at(job, job, "alice");
+    cr_expect_eq(run_errbus(&process, 1, top), 0, "%s", process_complained(&process));
+    for (int job = 0; job < SHARDS; job++) {
+        cr_assert_lt(
+            (size_t)snprintf(line, sizeof line, "shard %d at %s: broker ", job, controls[job]),
+            sizeof line);
+        cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
+        snprintf(line, sizeof line, "job%d: alice ", job);
+        cr_expect_eq(count_of(process_said(&process), line), 1, "%s", process_said(&process));
+    }
+    process_fini(&process);
+    process_signal(&brokers[0], SIGKILL);
+    cr_assert_eq(process_wait(&brokers[0], SOON_MS), 128 + SIGKILL);
+    cr_expect_eq(run_errbus(&process, 1, json), 5, "%s", process_complained(&process));
+    cr_expect_eq(count_of(process_said(&process), "\"silent\":\"out of reach\""), 1, "%s",
+                 process_said(&process));
+    cr_expect_eq(count_of(process_said(&process), "\"row\":\"job\""), 2, "%s",
+                 process_said(&process));
+    process_fini(&process);
+    for (int job = 1; job < SHARDS; job++)
+        must_close(&writers[job]);
+    (void)bus_close(&writers[0], 0); /* its broker is gone */
+}
+
+/* The name of a job is known, whichever broker has it. */
+Test(shards, know_the_jobs_of_each_other)
+{
+    skip_without_server();
+    static const char *const why[] = {"why", "job0", NULL};
+    static const char *const nobody[] = {"why", "job7", NULL};
+    struct process process = {0};
+    struct bus *writers[SHARDS];
+    start_shards();
+    for (int job = 0; job < SHARDS; job++)
+        writers[job] = join_at(job, job, "alice");
+    cr_expect_eq(run_errbus(&process, 1, why), 0, "%s", process_complained(&process));
+    process_fini(&process);
+    cr_expect_eq(run_errbus(&process, 1, nobody), 2);
+    process_fini(&process);
+    const char *const jobs[] = {"errbus",    "__complete", "status", "-s",
+                                controls[1], "-j",         "",       NULL};
+    cr_assert(process_start(&process, jobs, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    cr_expect_str_eq(process_said(&process), "job0\tjob\njob1\tjob\njob2\tjob\n");
+    process_fini(&process);
+    const char *const parties[] = {"errbus", "__complete", "why",       "-s", controls[1],
+                                   "-j",     "job0",       "--without", "",   NULL};
+    cr_assert(process_start(&process, parties, NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0);
+    cr_expect_not_null(strstr(process_said(&process), "alice"), "%s", process_said(&process));
+    process_fini(&process);
+    for (int job = 0; job < SHARDS; job++)
+        must_close(&writers[job]);
+}
+
 /* Whichever broker is asked, the one that has the job answers. */
 Test(shards, lead_a_question_to_its_job)
 {
