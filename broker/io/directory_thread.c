@@ -69,13 +69,18 @@ static struct errand *take_errand(struct errands *errands)
     return errand;
 }
 
+static void free_errand(struct errand *errand)
+{
+    free(errand->answer.places);
+    free(errand->answer.names);
+    free(errand);
+}
+
 static void free_errands(struct errands *errands)
 {
     struct errand *errand;
-    while ((errand = take_errand(errands)) != NULL) {
-        free(errand->answer.places);
-        free(errand);
-    }
+    while ((errand = take_errand(errands)) != NULL)
+        free_errand(errand);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
@@ -146,21 +151,43 @@ static int run_once(struct directory_thread *thread, struct directory_answer *an
     case DIRECTORY_LIST:
         return directory_list(thread->directory, answer->places, DIRECTORY_PLACES_MAX,
                               &answer->count);
-    case DIRECTORY_TEXT: break; /* nobody asks that */
+    case DIRECTORY_TEXT:
+    case DIRECTORY_BEGUN: break; /* nobody asks that */
     }
     must(!"a question that the directory answers");
     return -EINVAL;
+}
+
+/* Which jobs are this shard's, and for the log, which ones are not.  Without memory nobody is told;
+ * then each newcomer of a job is asked about. */
+static void tell_begun(struct directory_thread *thread, struct directory_begun *begun)
+{
+    struct errand *errand = calloc(1, sizeof *errand);
+    char more[DIRECTORY_NAMES_BYTES + 80];
+    if (begun->others > 0) {
+        snprintf(more, sizeof more, "%u of the jobs of this journal (%s)", begun->others,
+                 begun->names);
+        say(thread, more,
+            " are assigned to other shards: new clients are sent there, and those that are here "
+            "stay");
+    }
+    if (errand == NULL) {
+        free(begun->ours);
+        return;
+    }
+    errand->answer.kind = DIRECTORY_BEGUN;
+    errand->answer.names = begun->ours;
+    hand_out(thread, errand);
 }
 
 /* Says where this broker is.  The journal's own thread learns, too, that another broker has the
  * shard, and ends this one. */
 static int begin(struct directory_thread *thread)
 {
-    unsigned others = 0;
-    char more[80];
+    struct directory_begun begun = {.ours = NULL};
     int result;
     do
-        result = directory_begin(thread->directory, thread->control, thread->jobs, &others);
+        result = directory_begin(thread->directory, thread->control, thread->jobs, &begun);
     while (is_again(thread, result));
     thread->is_begun = result == 0;
     thread->is_over = result < 0 && result != -EACCES;
@@ -172,10 +199,8 @@ static int begin(struct directory_thread *thread)
     } else if (thread->begin_s > 0 && result == 0) {
         say(thread, "the server lets this broker in to the directory again", "");
     }
-    snprintf(more, sizeof more, "%u of the jobs of this journal", others);
-    if (result == 0 && others > 0)
-        say(thread, more,
-            " are assigned to other shards: new clients go there, and those that are here stay");
+    if (result == 0)
+        tell_begun(thread, &begun);
     return result;
 }
 
@@ -197,8 +222,7 @@ static void run_errand(struct directory_thread *thread, struct errand *errand)
     if ((result == 0 || result == -EACCES) && answer->kind != DIRECTORY_LEAVE) {
         hand_out(thread, errand);
     } else {
-        free(answer->places);
-        free(errand);
+        free_errand(errand);
     }
 }
 

@@ -20,6 +20,7 @@ enum directory_kind {
     DIRECTORY_LEAVE,  /* it is here no more: has no answer */
     DIRECTORY_LIST,   /* which shards are there */
     DIRECTORY_TEXT,   /* an answer without a question: `why` is for the log */
+    DIRECTORY_BEGUN,  /* another one: these jobs of the journal are on this shard */
 };
 
 struct directory_answer {
@@ -29,12 +30,14 @@ struct directory_answer {
     size_t count;
     bool is_refused;                /* there is no answer, and `why` says why */
     char why[DISK_COMPLAINT_BYTES]; /* of TEXT, too */
+    char *names;                    /* of BEGUN, with '/' between; the caller frees it */
 };
 
 struct directory_thread;
 
 /* Takes the directory over, and says first where this broker is and which jobs it has: as
- * directory_begin(), whose texts are copied.  NULL: no memory or descriptors. */
+ * directory_begin(), whose texts are copied.  BEGUN comes before all answers about jobs, unless the
+ * server refuses that.  NULL: no memory or descriptors. */
 struct directory_thread *directory_thread_open(struct directory **directory, const char *control,
                                                const char *jobs);
 void directory_thread_close(struct directory_thread **thread);

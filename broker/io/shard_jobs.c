@@ -89,8 +89,9 @@ static void forget_job(struct shard_jobs *jobs, struct shard_job *job)
 bool shard_jobs_add(struct shard_jobs *jobs, struct span name)
 {
     struct shard_job *job = find(jobs, name);
-    if (job == NULL)
-        job = add_job(jobs, name);
+    if (job != NULL)
+        return true;
+    job = add_job(jobs, name);
     if (job != NULL)
         job->is_ours = true;
     return job != NULL;

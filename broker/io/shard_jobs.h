@@ -50,7 +50,8 @@ struct shard_jobs {
 void shard_jobs_init(struct shard_jobs *jobs, struct memory *memory);
 void shard_jobs_fini(struct shard_jobs *jobs);
 
-/* A job that the journal has.  false: no memory. */
+/* A job of ours.  One that the directory is being asked for is so when it says that.  false: no
+ * memory, or no room. */
 bool shard_jobs_add(struct shard_jobs *jobs, struct span name);
 
 enum shard_word {

@@ -40,7 +40,9 @@ void sharding_init(struct sharding *sharding, struct memory *memory)
 static void answer_done(struct sharding *sharding)
 {
     free(sharding->answer.places);
+    free(sharding->answer.names);
     sharding->answer.places = NULL;
+    sharding->answer.names = NULL;
     sharding->has_answer = false;
 }
 
@@ -62,7 +64,7 @@ void sharding_fini(struct sharding *sharding)
 }
 
 /* The names of all jobs with '/' between, which no name has.  NULL: no memory. */
-static char *names_of(struct sharding *sharding, const struct core *core)
+static char *names_of(const struct core *core)
 {
     struct span name;
     size_t bytes = 1;
@@ -75,10 +77,6 @@ static char *names_of(struct sharding *sharding, const struct core *core)
             *end++ = '/';
         memcpy(end, name.data, name.bytes);
         end += name.bytes;
-        if (!shard_jobs_add(&sharding->jobs, name)) {
-            free(names);
-            return NULL;
-        }
     }
     return names;
 }
@@ -102,7 +100,7 @@ bool sharding_begin(struct sharding *sharding, const struct config *config, uint
     (void)gethostname(host, sizeof host - 1); /* without it the user has to name one */
     if (!endpoint_announce(control, config->advertise_control, config->advertise, host, announced))
         return false;
-    char *names = names_of(sharding, core_port_core(port));
+    char *names = names_of(core_port_core(port));
     struct directory *directory =
         names != NULL ? directory_open(config->journal, &shard, epoch) : NULL;
     if (directory != NULL)
@@ -111,6 +109,7 @@ bool sharding_begin(struct sharding *sharding, const struct config *config, uint
     core_port_use_shards(port, &(struct core_port_shards){tell_list, sharding});
     sharding->shard = config->shard;
     sharding->authentication = authentication;
+    sharding->port = port;
     sharding->review_ns = clock_monotonic_ns() + SHARDING_REVIEW_MS * NS_PER_MS;
     return sharding->thread != NULL;
 }
@@ -191,12 +190,19 @@ static bool may_ask(const struct sharding *sharding, const struct peer *peer, st
     return may;
 }
 
+/* Whoever comes new to a job that this broker has may belong elsewhere: another shard may have a
+ * job of that name by now.  A session that is resumed is here, and so is whoever joins a guard. */
+static bool is_newcomer(const struct msg *msg)
+{
+    return msg->type == MSG_HELLO && msg->as.hello.token == 0 && msg->as.hello.guard == 0;
+}
+
 bool sharding_holds(struct sharding *sharding, const struct core_port *port, struct peer *peer,
                     struct span said)
 {
     struct msg msg;
     struct span job = sharding->thread != NULL ? subject_of(said, &msg) : SPAN_NONE;
-    if (job.bytes == 0 || core_has_job(core_port_core(port), job))
+    if (job.bytes == 0 || (core_has_job(core_port_core(port), job) && !is_newcomer(&msg)))
         return false;
     enum directory_kind kind = kind_of(&msg);
     if (kind != DIRECTORY_LIST && !may_ask(sharding, peer, job, &msg))
@@ -301,11 +307,33 @@ static struct span name_of(const struct directory_answer *answer, char *room)
     return waiting_name(answer->kind, span_text(answer->job), room);
 }
 
+/* The directory was told of the journal's jobs.  What is not here is assigned to another shard, or
+ * there is no room for it: each newcomer of that job is asked about. */
+static void take_begun(struct sharding *sharding)
+{
+    const char *at = sharding->answer.names;
+    sharding->is_begun = true;
+    while (*at != '\0') {
+        size_t bytes = strcspn(at, "/");
+        (void)shard_jobs_add(&sharding->jobs, span_of(at, bytes));
+        at += bytes + (at[bytes] == '/');
+    }
+}
+
+/* As long as the directory does not let this broker in at all, it serves the jobs that it has. */
+static bool is_served(const struct sharding *sharding)
+{
+    return !sharding->is_begun &&
+           core_has_job(core_port_core(sharding->port), span_text(sharding->answer.job));
+}
+
 /* Whether those who wait are refused.  SHARDS is never: it is told the list that is known. */
 static bool is_refusal(const struct sharding *sharding, struct refusal *out)
 {
     const struct directory_answer *answer = &sharding->answer;
     if (answer->kind == DIRECTORY_LIST)
+        return false;
+    if (answer->is_refused && is_served(sharding))
         return false;
     if (answer->is_refused)
         refuse_unknown(answer, out);
@@ -324,6 +352,11 @@ static bool take_answer(struct sharding *sharding)
     while (!sharding->has_answer && directory_thread_next(sharding->thread, answer)) {
         if (answer->kind == DIRECTORY_TEXT) {
             log_line(LOG_WARNING, "directory: %.1000s", answer->why);
+            continue;
+        }
+        if (answer->kind == DIRECTORY_BEGUN) {
+            take_begun(sharding);
+            answer_done(sharding);
             continue;
         }
         sharding->has_answer = true;

@@ -4,9 +4,11 @@
  * broker that has them.
  *
  * A greeting that names a job waits until it is known where the job is (shard_jobs.h), and so does
- * an operator's question.  A thread
- * asks the directory (directory_thread.h).  Without shards there is no thread, and nothing waits.
- */
+ * an operator's question about a job that this broker does not have.  A thread asks the directory
+ * (directory_thread.h).  Without shards there is no thread, and nothing waits.
+ *
+ * A journal may have a job that is assigned to another shard: both had one of that name before
+ * there was a directory.  Sessions that are here resume, and whoever comes new is sent there. */
 #ifndef IO_SHARDING_H
 #define IO_SHARDING_H
 
@@ -28,6 +30,8 @@ struct sharding {
     struct directory_thread *thread; /* NULL: there are no shards */
     unsigned shard;
     const struct authentication *authentication;
+    const struct core_port *port;
+    bool is_begun;     /* the directory knows of this broker and its jobs */
     int64_t review_ns; /* when jobs are looked at next */
     /* of the answer that is being carried out */
     struct directory_answer answer;

@@ -18,6 +18,8 @@
 
 struct directory;
 
+enum { DIRECTORY_NAMES_CHARACTERS = 100, DIRECTORY_NAMES_BYTES = 401 };
+
 /* A shard, and the control endpoint of its broker; "": none has said where it is. */
 struct directory_place {
     unsigned shard;
@@ -33,11 +35,16 @@ void directory_close(struct directory **directory);
  * refuses it, and will until somebody mends what directory_why() says; -DISK_FENCED: another broker
  * has the shard; or -ECANCELED. */
 
+/* What became of the jobs of a journal. */
+struct directory_begun {
+    char *ours;      /* assigned to this shard: their names with '/' between; the caller's */
+    unsigned others; /* so many are assigned to other shards, and stay so */
+    char names[DIRECTORY_NAMES_BYTES]; /* of these, for people, as far as there is room */
+};
 /* Says where this broker is, and which jobs its journal has: their names with '/' between.  What
- * else was assigned to the shard is not any more.  out_others: so many of these jobs are assigned
- * to other shards, and stay so. */
+ * else was assigned to the shard is not any more. */
 int directory_begin(struct directory *directory, const char *control, const char *jobs,
-                    unsigned *out_others);
+                    struct directory_begun *out);
 /* Where a job is.  If it is nowhere, it is assigned to this shard, and that is as durable as a
  * commit of the journal. */
 int directory_assign(struct directory *directory, const char *job, struct directory_place *out);

@@ -153,8 +153,18 @@ static void read_place(const struct directory *directory, const struct door_answ
 
 /* ---- the questions --------------------------------------------------------------------------- */
 
+/* false: no memory. */
+static bool read_begun(const struct directory *directory, const struct door_answer *answer,
+                       struct directory_begun *out)
+{
+    out->others = answer_number(directory, answer, 0, 1);
+    snprintf(out->names, sizeof out->names, "%s", answer_text(directory, answer, 0, 2));
+    out->ours = strdup(answer_text(directory, answer, 0, 3));
+    return out->ours != NULL;
+}
+
 int directory_begin(struct directory *directory, const char *control, const char *jobs,
-                    unsigned *out_others)
+                    struct directory_begun *out)
 {
     const struct door_param shard = door_number(directory->store.shard);
     const struct door_param epoch = door_number(directory->store.epoch);
@@ -175,19 +185,25 @@ int directory_begin(struct directory *directory, const char *control, const char
          .params = {shard, epoch, door_text(control)},
          .count = 3},
         {.sql = "SELECT (SELECT epoch FROM errbus_shard WHERE shard = $1::int)::text,"
-                " (SELECT count(*) FROM errbus_job WHERE shard <> $1::int"
-                " AND job = ANY (string_to_array($2::text, '/')))::text",
-         .params = {shard, door_text(jobs)},
-         .count = 2}};
+                " count(*) FILTER (WHERE shard <> $1::int)::text,"
+                " left(string_agg(job, ', ' ORDER BY job) FILTER (WHERE shard <> $1::int),"
+                " $3::int),"
+                " string_agg(job, '/') FILTER (WHERE shard = $1::int)"
+                " FROM errbus_job WHERE job = ANY (string_to_array($2::text, '/'))",
+         .params = {shard, door_text(jobs), door_number(DIRECTORY_NAMES_CHARACTERS)},
+         .count = 3}};
     struct door_answer answer;
     int result =
         ask_directory(directory, statements, sizeof statements / sizeof statements[0], &answer);
     if (result < 0)
         return result;
     uint64_t found = strtoull(answer_text(directory, &answer, 0, 0), NULL, 10);
-    *out_others = answer_number(directory, &answer, 0, 1);
+    bool is_ours = found == directory->store.epoch;
+    bool is_read = is_ours && read_begun(directory, &answer, out);
+    if (is_ours && !is_read)
+        snprintf(directory->store.why, sizeof directory->store.why, "out of memory");
     directory->store.door->ops->clear(&answer);
-    return found == directory->store.epoch ? 0 : -DISK_FENCED;
+    return is_read ? 0 : is_ours ? -EAGAIN : -DISK_FENCED;
 }
 
 /* A row of ours is written again, though nothing in it changes.  For the row may be of a commit

@@ -493,6 +493,39 @@ Test(shards, begin_when_their_database_lets_them)
     must_close(&alice);
 }
 
+/* Two shards have a job of one name, as journals from before the directory may.  Who comes new is
+ * sent to the shard that the job is assigned to, whichever broker is asked.  Who is here stays. */
+Test(shards, take_nobody_new_to_a_job_of_another_shard)
+{
+    skip_without_server();
+    const char *line = NULL;
+    start_broker(0, 0);
+    must_serve(0);
+    struct bus *alice = join_at(0, 0, "alice");
+    publish(alice, 0, VALUES);
+    process_signal(&brokers[0], SIGKILL);
+    cr_assert_eq(process_wait(&brokers[0], SOON_MS), 128 + SIGKILL);
+    run_sql("DELETE FROM errbus_job");
+    start_broker(1, 1);
+    must_serve(1);
+    struct bus *carol = join_at(1, 0, "carol");
+    must_publish(carol, "w", "hers");
+    must_flush(carol);
+    start_broker(0, 0);
+    must_serve(0);
+    struct bus *bob = join_at(0, 0, "bob");
+    expect_awaited(bob, "carol/w", 0, "hers");
+    expect_row("SELECT string_agg(job || '=' || shard, ' ') FROM errbus_job", "job0=1");
+    do
+        cr_assert(process_complaint(&brokers[0], SOON_MS, &line));
+    while (strstr(line, "1 of the jobs of this journal (job0) are assigned to other shards") ==
+           NULL);
+    publish(alice, VALUES, VALUES);
+    must_close(&bob);
+    must_close(&carol);
+    must_close(&alice);
+}
+
 /* ---- one of them alone ----------------------------------------------------------------------- */
 
 /* A thread that publishes to all jobs of a shard, waits until each of them is accepted, and begins

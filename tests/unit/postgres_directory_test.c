@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FIELDS = 8 };
@@ -39,7 +40,7 @@ static void server_run(struct door *door, const struct door_statement *statement
                        struct door_answer *out)
 {
     (void)door;
-    bool is_greeting = strstr(statements[0].sql, "set_config") != NULL;
+    bool is_greeting = strstr(statements[0].sql, "client_min_messages") != NULL;
     cr_assert_gt(count, 0);
     *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
     snprintf(out->why, sizeof out->why, "as the test wants");
@@ -112,13 +113,18 @@ Test(postgres_directory, says_where_a_job_is)
 
 Test(postgres_directory, finds_that_another_broker_has_the_shard)
 {
-    unsigned others = 0;
+    struct directory_begun begun;
     server.fields[0] = "3";
     server.fields[1] = "2";
-    cr_assert_eq(directory_begin(directory, "tcp://a:1", "x/y/z", &others), 0);
-    cr_expect_eq(others, 2);
+    server.fields[2] = "x, y";
+    server.fields[3] = "z";
+    cr_assert_eq(directory_begin(directory, "tcp://a:1", "x/y/z", &begun), 0);
+    cr_expect_eq(begun.others, 2);
+    cr_expect_str_eq(begun.names, "x, y");
+    cr_expect_str_eq(begun.ours, "z");
+    free(begun.ours);
     server.fields[0] = "4";
-    cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &others), -DISK_FENCED);
+    cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), -DISK_FENCED);
 }
 
 /* A commit in doubt is made again by another connection. */

@@ -79,6 +79,18 @@ Test(shard_jobs, knows_what_the_journal_has)
     cr_expect_eq(greet(1, "train", "one"), SHARD_IS_OURS);
 }
 
+/* Its answer is on its way, and decides. */
+Test(shard_jobs, leave_a_job_that_is_asked_for)
+{
+    cr_expect_eq(greet(1, "train", "one"), SHARD_ASK);
+    cr_assert(shard_jobs_add(&jobs, span_text("train")));
+    cr_expect_eq(greet(2, "train", "two"), SHARD_WAIT);
+    shard_jobs_told(&jobs, span_text("train"), true);
+    expect_next("train", 1, "one");
+    expect_next("train", 2, "two");
+    expect_none("train");
+}
+
 Test(shard_jobs, drops_what_a_connection_says_that_is_gone)
 {
     cr_expect_eq(greet(1, "train", "one"), SHARD_ASK);
