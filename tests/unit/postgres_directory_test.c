@@ -21,6 +21,7 @@ struct server {
     const char *check;          /* NULL: the settings of the greeting */
     unsigned connects;
     bool is_away;
+    bool waits_for_nobody; /* standbys do not confirm what was asked last */
 };
 
 static struct server server;
@@ -42,6 +43,7 @@ static void server_run(struct door *door, const struct door_statement *statement
     (void)door;
     bool is_greeting = strstr(statements[0].sql, "client_min_messages") != NULL;
     cr_assert_gt(count, 0);
+    server.waits_for_nobody = strstr(statements[0].sql, "'local', true") != NULL;
     *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
     snprintf(out->why, sizeof out->why, "as the test wants");
     snprintf(out->state, sizeof out->state, "%s", server.state != NULL ? server.state : "");
@@ -168,6 +170,17 @@ Test(postgres_directory, keeps_its_connection_when_it_is_refused)
     server.verdict = DOOR_DONE;
     cr_expect_eq(directory_leave(directory, "train"), 0);
     cr_expect_eq(server.connects, 1);
+}
+
+/* The row of the shard is locked meanwhile, so the journal's commits would wait as long. */
+Test(postgres_directory, waits_for_no_standby_when_a_job_leaves)
+{
+    struct directory_place place;
+    cr_assert_eq(directory_leave(directory, "train"), 0);
+    cr_expect(server.waits_for_nobody);
+    server.fields[0] = "4";
+    cr_assert_eq(directory_assign(directory, "train", &place), 0);
+    cr_expect_not(server.waits_for_nobody);
 }
 
 /* A job that is nowhere would be here. */
