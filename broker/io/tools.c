@@ -5,11 +5,14 @@
 #include "broker/journal/journal.h"
 #include "broker/journal/tool.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+enum { EXPLAIN_REPLICAS_MAX = 99 }; /* as of a broker (options.def) */
 enum tool { TOOL_CHECK, TOOL_REPAIR, TOOL_EXPORT, TOOL_COUNT };
 static const struct {
     const char *name;
@@ -56,10 +59,24 @@ static enum journal_err run_tool(enum tool tool, const char *where)
     return err;
 }
 
-static int explain_store(const char *where)
+/* --explain-store CONNINFO [--replicas COUNT]. */
+static int explain_store(int argc, char **argv)
 {
     struct lines lines = {.out = stdout};
-    enum journal_err err = journal_explain_store(where, 1, print_line, &lines);
+    unsigned long replicas = 1;
+    char *end = "";
+    bool is_given = argc == 5 && strcmp(argv[3], "--replicas") == 0;
+    if (is_given)
+        replicas = strtoul(argv[4], &end, 10);
+    if ((argc != 3 && !is_given) || *end != '\0' || replicas > EXPLAIN_REPLICAS_MAX ||
+        (is_given && !isdigit((unsigned char)argv[4][0]))) {
+        fprintf(stderr,
+                "errbusd: --explain-store takes a connection string, and --replicas with 0 to %d "
+                "behind it\n",
+                EXPLAIN_REPLICAS_MAX);
+        return 2;
+    }
+    enum journal_err err = journal_explain_store(argv[2], (unsigned)replicas, print_line, &lines);
     fprintf(stdout, "%s\n", lines.held);
     return err == JOURNAL_OK && fflush(stdout) == 0 ? 0 : 1;
 }
@@ -74,8 +91,8 @@ bool tools_run(int argc, char **argv, int *out_status)
         *out_status = 2;
         return true;
     }
-    if (argc == 3 && strcmp(argv[1], "--explain-store") == 0) {
-        *out_status = explain_store(argv[2]);
+    if (argc > 1 && strcmp(argv[1], "--explain-store") == 0) {
+        *out_status = explain_store(argc, argv);
         return true;
     }
     if (argc < 2 || tool == TOOL_COUNT)
@@ -137,5 +154,5 @@ void tools_print_options(void)
            "  %-34s %s\n",
            "--backup DIR", "copy the journal to a new directory, and end");
     printf("\nLook at a database before a journal is kept in it:\n  %-34s %s\n",
-           "--explain-store CONNINFO", "say whether it keeps what is promised, and end");
+           "--explain-store CONNINFO", "say what it has, for --replicas COUNT (1), and end");
 }

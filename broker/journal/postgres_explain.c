@@ -6,10 +6,11 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { COMMITS = 20, EXPLAIN_LINE_BYTES = 1024 };
+enum { COMMITS = 21, EXPLAIN_LINE_BYTES = 1024 };
 
 struct explaining {
     void (*report)(void *arg, const char *line);
@@ -43,7 +44,8 @@ static const char *yes(bool is_so)
 
 static void explain_found(const struct explaining *explaining, const struct store_found *found)
 {
-    explain_line(explaining, "server: PostgreSQL %" PRId64 ", %s", found->version / 10000,
+    explain_line(explaining, "server: PostgreSQL %" PRId64 ".%" PRId64 ", %s",
+                 found->version / 10000, found->version % 10000,
                  found->is_standby ? "a standby" : "takes writes");
     explain_line(explaining, "fsync: %s", yes(found->has_fsync));
     explain_line(explaining, "full_page_writes: %s", yes(found->has_full_pages));
@@ -51,7 +53,46 @@ static void explain_found(const struct explaining *explaining, const struct stor
                  found->quorum, found->confirming);
     explain_line(explaining, "synchronous standbys connected: %u", found->synchronous);
     if (found->hidden > 0)
-        explain_line(explaining, "standbys that this user may not see: %u", found->hidden);
+        explain_line(explaining,
+                     "standbys that this user may not see: %u; GRANT pg_monitor TO this user",
+                     found->hidden);
+}
+
+/* A line for the server that answers, and one for each standby that is connected to it. */
+static void explain_nodes(const struct explaining *explaining, struct store *store)
+{
+    static const struct door_statement list = {
+        .sql = "SELECT 'node ' || coalesce(nullif(current_setting('cluster_name'), ''), '(no"
+               " cluster_name)') || coalesce(' at ' || host(inet_server_addr()) || ':' ||"
+               " inet_server_port(), '') || ': answers', 0 AS place, '' AS name UNION ALL "
+               "SELECT 'node ' || coalesce(nullif(application_name, ''), '(no application_name)')"
+               " || coalesce(' at ' || host(client_addr), '') || ': a standby, ' ||"
+               " coalesce(state || ', ' || sync_state || CASE WHEN state = 'streaming' AND"
+               " sync_state IN ('sync', 'quorum') THEN ': confirms commits'"
+               " ELSE ': confirms nothing' END, 'which this user may not see'), 1, application_name"
+               " FROM pg_stat_replication ORDER BY place, name"};
+    const struct door_ops *ops = store->door->ops;
+    struct door_answer answer;
+    char why[DOOR_WHY_BYTES];
+    bool is_refused = !store->is_connected; /* then who is there is of most use */
+    if (is_refused && !ops->connect(store->door, store->conninfo, why))
+        return;
+    ops->run(store->door, &list, 1, &answer);
+    for (size_t i = 0; answer.verdict == DOOR_DONE && i < ops->rows(&answer); i++) {
+        struct span line = ops->field(&answer, i, 0);
+        explain_line(explaining, "%.*s", (int)line.bytes, (const char *)line.data);
+    }
+    if (answer.verdict != DOOR_DONE)
+        explain_line(explaining, "nodes: not told: %s", answer.why);
+    ops->clear(&answer);
+    if (is_refused)
+        ops->disconnect(store->door);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
 }
 
 /* A commit that changes nothing would wait for nobody, so each of these writes a row. */
@@ -64,19 +105,20 @@ static void explain_commits(const struct explaining *explaining, struct store *s
     static const struct door_statement drop = {.sql = "DROP TABLE errbus_probe"};
     const struct door_ops *ops = store->door->ops;
     struct door_answer answer;
-    int64_t least_us = INT64_MAX, most_us = 0;
+    int64_t took_us[COMMITS] = {0};
     ops->run(store->door, &make, 1, &answer);
     for (int i = 0; answer.verdict == DOOR_DONE && i < COMMITS; i++) {
         int64_t from_us = now_us();
         ops->clear(&answer);
         ops->run(store->door, &insert, 1, &answer);
-        int64_t took_us = now_us() - from_us;
-        least_us = took_us < least_us ? took_us : least_us;
-        most_us = took_us > most_us ? took_us : most_us;
+        took_us[i] = now_us() - from_us;
     }
+    qsort(took_us, COMMITS, sizeof *took_us, compare_times);
     if (answer.verdict == DOOR_DONE)
-        explain_line(explaining, "a commit: %" PRId64 " to %" PRId64 " us, of %d", least_us,
-                     most_us, COMMITS);
+        explain_line(explaining,
+                     "a commit: %" PRId64 " us; of %d the shortest took %" PRId64
+                     ", the longest %" PRId64 " us",
+                     took_us[COMMITS / 2], COMMITS, took_us[0], took_us[COMMITS - 1]);
     else
         explain_line(explaining, "a commit: not confirmed: %s", answer.why);
     ops->clear(&answer);
@@ -101,10 +143,13 @@ enum journal_err journal_explain_store(const char *where, unsigned replicas,
     bool is_fit = store_connect(&store);
     if (store.found.version > 0)
         explain_found(&explaining, &store.found);
+    if (store.found.version > 0)
+        explain_nodes(&explaining, &store);
     if (is_fit) {
         explain_commits(&explaining, &store);
-        explain_line(&explaining, "this store keeps what 'shared' promises, with %u standby%s",
-                     replicas, replicas == 1 ? "" : "s");
+        explain_line(&explaining, "a broker with --replicas %u would start: %s", replicas,
+                     replicas > 0 ? "each commit is confirmed by so many standbys"
+                                  : "it asks for no standby");
         err = JOURNAL_OK;
     } else {
         explain_line(&explaining, "errbusd refuses this store: %s", store.why);
