@@ -35,8 +35,14 @@ static bool complain(struct postgres *postgres, const char *format, ...)
 
 bool postgres_is_installed(void)
 {
-    return access(PROGRAMS "postgres", X_OK) == 0 && access(PROGRAMS "pg_basebackup", X_OK) == 0 &&
-           access(PROGRAMS "psql", X_OK) == 0;
+    bool is_there = access(PROGRAMS "postgres", X_OK) == 0 &&
+                    access(PROGRAMS "pg_basebackup", X_OK) == 0 &&
+                    access(PROGRAMS "psql", X_OK) == 0;
+    const char *required = getenv("ERRBUS_REQUIRE");
+    if (is_there || required == NULL || strstr(required, "postgresql") == NULL)
+        return is_there;
+    fprintf(stderr, "%s, for ERRBUS_REQUIRE asks for it\n", POSTGRES_MISSING);
+    abort();
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

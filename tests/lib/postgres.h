@@ -35,7 +35,8 @@ struct postgres {
     char why[POSTGRES_WHY_BYTES];
 };
 
-/* Whether the programs are there.  A test without them skips itself, and says POSTGRES_MISSING. */
+/* Whether the programs are there.  A test without them skips itself, and says POSTGRES_MISSING.
+ * Where ERRBUS_REQUIRE has the word postgresql, as it has in .ci/run, such a test fails instead. */
 bool postgres_is_installed(void);
 #define POSTGRES_MISSING "there is no PostgreSQL: install the package postgresql-15"
 
