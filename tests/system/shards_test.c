@@ -526,6 +526,42 @@ Test(shards, take_nobody_new_to_a_job_of_another_shard)
     must_close(&alice);
 }
 
+/* What is installed as retire_shard.sql: of that shard nothing is left, and nobody asks for it. */
+Test(shards, leave_the_database_when_they_are_retired)
+{
+    skip_without_server();
+    static const char *const all[] = {"status", NULL};
+    char sql[4096] = "SET errbus.shard = '2'; ";
+    char answer[200];
+    struct process process = {0};
+    size_t used = strlen(sql);
+    FILE *file = fopen(TEST_SOURCE_DIR "/broker/service/retire_shard.sql", "r");
+    cr_assert_not_null(file);
+    used += fread(sql + used, 1, sizeof sql - used - 1, file);
+    fclose(file);
+    sql[used] = '\0';
+    start_shards();
+    struct bus *alice = join_at(1, 1, "alice");
+    struct bus *bob = join_at(2, 2, "bob");
+    publish(bob, 0, VALUES);
+    cr_expect_not(postgres_query(&postgres, 0, sql, answer, sizeof answer));
+    expect_row("SELECT count(*) FROM errbus_shard WHERE shard = 2", "1"); /* its broker is there */
+    process_signal(&brokers[2], SIGTERM);
+    cr_assert_eq(process_wait(&brokers[2], SOON_MS), 0);
+    cr_expect_eq(run_errbus(&process, 1, all), 5, "%s", process_complained(&process));
+    process_fini(&process);
+    run_sql(sql);
+    expect_row("SELECT count(*) FROM errbus_shard WHERE shard = 2", "0");
+    expect_row("SELECT count(*) FROM errbus_file WHERE shard = 2", "0");
+    expect_row("SELECT count(*) FROM pg_class WHERE relname LIKE 'errbus_piece_2_%'", "0");
+    expect_row("SELECT string_agg(job || '=' || shard, ' ') FROM errbus_job", "job1=1");
+    cr_expect_eq(run_errbus(&process, 1, all), 0, "%s", process_complained(&process));
+    process_fini(&process);
+    publish(alice, 0, VALUES);
+    must_close(&alice);
+    (void)bus_close(&bob, 0); /* its broker is gone */
+}
+
 /* ---- one of them alone ----------------------------------------------------------------------- */
 
 /* A thread that publishes to all jobs of a shard, waits until each of them is accepted, and begins
