@@ -240,7 +240,8 @@ static int64_t due_of(const struct bus_msg *msg)
     return due_ns;
 }
 
-/* stay ENDPOINT COUNT: takes the bulk with the errors, or the small values, in it; says how many values a second it took
+/* stay ENDPOINT COUNT: takes the bulk with the errors, or the small values, in it; says how many
+ * values a second it took
  * once all queues were full, for as long as it takes to fail COUNT slots elsewhere */
 static int stay_behind(char **words)
 {

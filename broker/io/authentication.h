@@ -68,7 +68,7 @@ bool authentication_open_channel(const struct authentication *authentication,
                                  char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
 /* Whether somebody waits for an answer. */
 bool authentication_is_asked(const struct authentication *authentication);
-/* Answers what was asked, so many at once that the loop does not stand still.  Tells the connections
+/* Answers what was asked, so many at once that the loop does not stand still.  Tells connections
  * of each handshake with a key of the access file. */
 void authentication_answer(struct authentication *authentication,
                            struct new_connections *connections);

@@ -15,8 +15,8 @@ enum { ATTENTION_ROWS_MAX = 1000, ATTENTION_KINDS = BUS_STATUS_GROUP + 1 };
  *                  that ended well, or have come again since
  *   subscriptions  those that are furthest behind
  *   groups         those with dead letters, or with tasks and no member
- * Equal ones come by name.  Then keeps the first ATTENTION_ROWS_MAX of each kind, and says how many are left
- * out of each.  Returns how many are kept. */
+ * Equal ones come by name.  Then keeps the first ATTENTION_ROWS_MAX of each kind, and says how many
+ * are left out of each.  Returns how many are kept. */
 size_t attention_choose(const struct bus_status_row **rows, size_t count,
                         size_t left_out[ATTENTION_KINDS]);
 

@@ -220,8 +220,8 @@ const struct error_identity *error_identity_of(const struct bus_error *error)
     return identity != NULL ? identity : &unknown;
 }
 
-/* Whether a comes before b as the root of what both led to: no claim, no victim, then the earlier by
- * the broker's clock (unknown last), then party, then id.  Who claims may say any time. */
+/* Whether a comes before b as the root of what both led to: no claim, no victim, then the earlier
+ * by the broker's clock (unknown last), then party, then id.  Who claims may say any time. */
 static bool is_rather_root(const struct bus_error *a, const struct bus_error *b)
 {
     const struct error_identity *left = error_identity_of(a);

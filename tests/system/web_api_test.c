@@ -193,7 +193,7 @@ static void expect_first_shard(char instance[32])
 {
     int64_t until_ms = test_now_ms() + 3 * SOON_MS;
     json_t *shard = NULL;
-    while (shard == NULL) { /* they are asked for now and then */
+    while (shard == NULL) { /* errbus web asks for them in turns */
         cr_assert_lt(test_now_ms(), until_ms, "no shards: %s", fetch_answer());
         cr_assert_eq(fetch(port, "/api/status"), 200, "%s", fetch_answer());
         shard = line_with("kind", "shard");
