@@ -60,7 +60,7 @@ struct site {
     const char *endpoint;
     struct downloads *downloads;
     /* Of the site's thread; NULL: the broker was not reached last time.  A question that names a
-     * job leads its handle to the shard that has the job, for good.  So /api/status has another one. */
+     * job leads its handle to the shard that has the job, for good.  So /api/status has another. */
     struct bus_admin *admin;
     struct bus_admin *guide;
     struct bus_admin *scout;   /* asks for the shards, which may have to wait for their directory */
