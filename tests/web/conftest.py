@@ -114,8 +114,9 @@ def forgetful():
     made.close()
 
 
-# Whom the browser asks for itself, whatever it shows: the time, and what its services offer.
-BROWSERS_OWN = re.compile(r"^(GET http://|CONNECT )(?!fonts\.|ajax\.)[a-z0-9.-]+\.(google|googleapis|gstatic)\.com[:/]")
+# Whom the browser asks for itself, whatever it shows: the time, news of itself, its place of search.
+BROWSERS_OWN = re.compile(r"^((GET|POST|HEAD) http://|CONNECT )(?!fonts\.|ajax\.)([a-z0-9-]+\.)*"
+                          r"(google|googleapis|gstatic|duckduckgo)\.com[:/]")
 
 
 class Elsewhere:
