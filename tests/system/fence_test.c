@@ -13,7 +13,7 @@ TestSuite(fence, .init = revival_open, .fini = revival_close, .timeout = 120);
  * on would be lost, or lie across what the second one writes: so it accepts nothing. */
 static void expect_fenced(const char *durability)
 {
-    char lock[REVIVAL_PATH_BYTES + 8];
+    char lock[sizeof revival.journal + 8];
     struct broker second;
     snprintf(lock, sizeof lock, "%s/lock", revival.journal);
     revival_start(durability, NULL);
