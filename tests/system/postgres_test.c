@@ -155,7 +155,7 @@ Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
 {
     char where[POSTGRES_CONNINFO_BYTES + 16];
     const struct disk_shard place = {.number = 0};
-    unsigned others = 0;
+    struct directory_begun begun = {.ours = NULL};
     skip_without_server();
     shard_start(&shard, 0); /* makes the tables */
     shard_must_serve(&shard, 0);
@@ -166,10 +166,11 @@ Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
     cr_assert(postgres_query(&postgres, 0, "UPDATE errbus_shard SET epoch = 8 RETURNING 1",
                              (char[8]){""}, 8),
               "%s", postgres.why);
-    cr_assert_eq(directory_begin(next, "tcp://next:1", "mine", &others), 0, "%s",
+    cr_assert_eq(directory_begin(next, "tcp://next:1", "mine", &begun), 0, "%s",
                  directory_why(next));
+    free(begun.ours);
     must_be_there("mine 0; tcp://next:1");
-    cr_expect_eq(directory_begin(old, "tcp://old:1", "other", &others), -DISK_FENCED);
+    cr_expect_eq(directory_begin(old, "tcp://old:1", "other", &begun), -DISK_FENCED);
     must_be_there("mine 0; tcp://next:1");
     cr_expect_eq(directory_leave(old, "mine"), 0);
     must_be_there("mine 0; tcp://next:1");

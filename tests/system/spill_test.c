@@ -174,7 +174,7 @@ static void expect_backlog(struct bus_sub *sub)
 static uint64_t journal_bytes(void)
 {
     uint64_t bytes = 0;
-    char path[FOLDER_PATH_BYTES_MAX + 300];
+    char path[sizeof revival.journal + 300];
     struct stat status;
     const struct dirent *entry = NULL;
     DIR *names = opendir(revival.journal);
@@ -272,7 +272,7 @@ static void find_second_segment(void)
  * may be written anew. */
 static void damage_value(void)
 {
-    char path[FOLDER_PATH_BYTES_MAX + 2 * sizeof damaged];
+    char path[sizeof revival.journal + 2 * sizeof damaged];
     uint8_t byte = 0;
     find_second_segment();
     snprintf(path, sizeof path, "%s/%s", revival.journal, damaged);
