@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { COMMITS = 200 };
 
