@@ -96,7 +96,7 @@ for shell in bash zsh fish; do
     expect "$shell" "errbus worker -j fl -p w c" crew
     expect "$shell" "errbus job show -." fl other
     expect "$shell" "errbus status -j o" other
-    expect "$shell" "errbus sub -j fl -." alice/grads
+    expect "$shell" "errbus sub -j fl -." _groups/crew/dead _groups/crew/why alice/grads
     expect "$shell" "errbus why --job fl --without -." alice w
     expect "$shell" "errbus verdict -j fl -p a" alice
 done
