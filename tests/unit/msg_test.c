@@ -312,10 +312,10 @@ Test(msg, tells_its_number_on_every_outcome)
     check_number(span_of("\x90", 1), WIRE_FORMAT, MSG_NONE);
     check_number(span_of("\x80", 1), WIRE_FORMAT, MSG_NONE);
     check_number(span_of("\x05", 1), WIRE_FORMAT, MSG_NONE);
-    memcpy(big, "\x95\x05\x01\x01\x01\xc6", 6); /* a field that nobody knows */
+    memcpy(big, "\x96\x05\x01\x01\x01\x01\xc6", 7); /* a field that nobody knows */
     for (uint64_t size = LIMIT_CONTROL_BYTES - 1; size <= LIMIT_CONTROL_BYTES + 1; size++) {
         for (int i = 0; i < 4; i++)
-            big[6 + i] = (uint8_t)((size - 10) >> (24 - 8 * i));
+            big[7 + i] = (uint8_t)((size - 11) >> (24 - 8 * i));
         check_number(span_of(big, size), size <= LIMIT_CONTROL_BYTES ? WIRE_OK : WIRE_TOO_BIG,
                      MSG_BEAT);
     }
