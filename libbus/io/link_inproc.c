@@ -23,7 +23,8 @@
 enum {
     NAME_BYTES = 64,
     ENDPOINT_BYTES = 96,
-    QUEUED_MAX = 64, /* parts of one connection on their way to the server */
+    QUEUED_MAX = 64,   /* parts of one connection on their way to the server */
+    WAITERS_MAX = 256, /* threads whose waits are counted */
 };
 
 /* A message on its way, to either side; part NULL: the connection is closed. */
@@ -67,6 +68,10 @@ struct link {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct waiter {
+    long thread; /* 0: nobody's yet */
+    uint64_t waits;
+} waiters[WAITERS_MAX];
 static struct list servers = {.prev = &servers, .next = &servers};
 
 static void wake(int fd)
@@ -350,8 +355,38 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
     return is_due;
 }
 
+/* Lock held.  NULL: there are too many. */
+static struct waiter *waiter_of(long thread)
+{
+    for (size_t i = 0; i < WAITERS_MAX; i++)
+        if (waiters[i].thread == thread || waiters[i].thread == 0)
+            return &waiters[i];
+    return NULL;
+}
+
+uint64_t inproc_waits_of(long thread)
+{
+    pthread_mutex_lock(&lock);
+    const struct waiter *waiter = waiter_of(thread);
+    uint64_t waits = waiter != NULL ? waiter->waits : 0;
+    pthread_mutex_unlock(&lock);
+    return waits;
+}
+
+static void count_wait(void)
+{
+    pthread_mutex_lock(&lock);
+    struct waiter *waiter = waiter_of(gettid());
+    if (waiter != NULL) {
+        waiter->thread = gettid();
+        waiter->waits += 1;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 void link_wait(struct link *link, int64_t timeout_ms)
 {
+    count_wait();
     wait_on(link->wake_fd, link->lent_fd, timeout_ms);
 }
 

@@ -5,6 +5,7 @@
  * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
  * ever: not behind one who polled and left, nor when the bus is stopped.  And what comes for
  * one who is busy is left to it, for as long as it looks for itself. */
+#include "libbus/io/link_inproc.h"
 #include "tests/lib/process.h"
 #include "tests/lib/race.h"
 
@@ -205,23 +206,6 @@ static long new_thread(const long *before, size_t before_count)
     return 0;
 }
 
-/* How often it went to sleep. */
-static long sleeps_of(long thread)
-{
-    char path[64];
-    char line[128];
-    long count = -1;
-    (void)snprintf(path, sizeof path, "/proc/self/task/%ld/status", thread);
-    FILE *file = fopen(path, "re");
-    check(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "voluntary_ctxt_switches:", 24) == 0)
-            count = strtol(line + 24, NULL, 10);
-    (void)fclose(file);
-    check(count >= 0);
-    return count;
-}
-
 /* Asks until it is there, and waits for nothing. */
 static void take_busily(struct bus_sub *sub)
 {
@@ -266,11 +250,12 @@ static void leave_it_to_the_busy(struct inproc_broker *broker, struct bus *write
     struct bus *bus = open_reader(broker, &sub);
     long thread = new_thread(threads, count);
     exchange(writer, sub, VALUES);
-    long sleeps = sleeps_of(thread);
+    uint64_t waits = inproc_waits_of(thread);
     int64_t start_ms = test_now_ms();
     exchange(writer, sub, VALUES);
     int64_t took_ms = test_now_ms() - start_ms;
-    check(sleeps_of(thread) - sleeps < VALUES / 4 + took_ms / LEAVE_MS * 2);
+    waits = inproc_waits_of(thread) - waits;
+    check(waits > 0 && waits < VALUES / 4 + (uint64_t)took_ms / LEAVE_MS * 2);
     bus_sub_close(&sub);
     check_code(bus_close(&bus, SOON_MS), BUS_OK);
 }
