@@ -39,9 +39,8 @@ void inproc_drop(struct inproc *server, uint32_t conn);
 /* Waits for something to receive, inproc_wake(), or timeout_ms (-1: no limit). */
 void inproc_wait(struct inproc *server, int64_t timeout_ms);
 void inproc_wake(struct inproc *server);
-/* How often a thread of this process, named by the kernel's number, waited on a link since the first
- * of them.  A wait for a lock is not counted.  0: it never did, or it came behind the first 256 of
- * them. */
+/* How often a thread of this process, named by the kernel's number, waited on a link.  A wait for a
+ * lock is not counted.  0: it never did, or 256 other threads did before. */
 uint64_t inproc_waits_of(long thread);
 
 #endif

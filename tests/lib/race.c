@@ -2,6 +2,8 @@
 /* race.c -- see race.h. */
 #include "tests/lib/race.h"
 
+#include "libbus/io/link_inproc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +43,11 @@ struct bus *race_open_with(const struct inproc_broker *broker, const struct bus_
     enum bus_err err = bus_open(inproc_broker_endpoint(broker), options, SOON_MS, &bus, &error);
     check_code_of(err, BUS_OK, &error);
     return bus;
+}
+
+uint64_t race_waits_of(long thread)
+{
+    return inproc_waits_of(thread);
 }
 
 struct bus *race_open(const struct inproc_broker *broker, const char *party)

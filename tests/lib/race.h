@@ -25,6 +25,8 @@ void race_check_code(enum bus_err err, enum bus_err expected, struct bus_error *
 /* Short periods; the caller may change them. */
 void race_options(struct bus_options *options, const char *party);
 struct bus *race_open_with(const struct inproc_broker *broker, const struct bus_options *options);
+/* How often this thread of the library waited on its link, see inproc_waits_of(). */
+uint64_t race_waits_of(long thread);
 struct bus *race_open(const struct inproc_broker *broker, const char *party);
 
 /* How many rounds: the first argument of the program, or otherwise. */

@@ -5,7 +5,6 @@
  * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
  * ever: not behind one who polled and left, nor when the bus is stopped.  And what comes for
  * one who is busy is left to it, for as long as it looks for itself. */
-#include "libbus/io/link_inproc.h"
 #include "tests/lib/process.h"
 #include "tests/lib/race.h"
 
@@ -250,11 +249,11 @@ static void leave_it_to_the_busy(struct inproc_broker *broker, struct bus *write
     struct bus *bus = open_reader(broker, &sub);
     long thread = new_thread(threads, count);
     exchange(writer, sub, VALUES);
-    uint64_t waits = inproc_waits_of(thread);
+    uint64_t waits = race_waits_of(thread);
     int64_t start_ms = test_now_ms();
     exchange(writer, sub, VALUES);
     int64_t took_ms = test_now_ms() - start_ms;
-    waits = inproc_waits_of(thread) - waits;
+    waits = race_waits_of(thread) - waits;
     check(waits > 0 && waits < VALUES / 4 + (uint64_t)took_ms / LEAVE_MS * 2);
     bus_sub_close(&sub);
     check_code(bus_close(&bus, SOON_MS), BUS_OK);
