@@ -78,7 +78,7 @@ Test(attention, of_other_kinds_come_by_need)
 
 Test(attention, beyond_the_limit_are_counted_by_kind)
 {
-    static char names[MANY][16];
+    static char names[MANY][24];
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "party.%d", i);
         add(BUS_STATUS_PARTY, names[i], BUS_STATE_RUNNING);
