@@ -277,7 +277,9 @@ Test(trace, tells_no_claim_as_the_root)
     must_close(&alice);
     struct bus *carol = must_open_frank("carol");
     slot = must_reserve(carol, "w");
-    bus_slot_fail(&slot, bus_error_new("app.worse", cause, "it fails, too"));
+    struct bus_error *worse = bus_error_new("app.worse", cause, "it fails, too");
+    bus_slot_fail(&slot, worse);
+    bus_error_unref(&worse);
     must_flush(carol);
     must_close(&carol);
     struct process tap = tap_with("-", NULL, 0);

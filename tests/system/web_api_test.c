@@ -287,7 +287,9 @@ Test(web_api, says_who_claims_a_root)
     struct bus_error *cause = expect_await_failed(alice, "alice/w", 0, "application");
     struct bus *bob = must_open("bob");
     slot = must_reserve(bob, "w");
-    bus_slot_fail(&slot, bus_error_new("app.worse", cause, "it fails, too"));
+    struct bus_error *worse = bus_error_new("app.worse", cause, "it fails, too");
+    bus_slot_fail(&slot, worse);
+    bus_error_unref(&worse);
     must_flush(bob);
     const char *told = read_stream_until("\"root_party\":");
     cr_expect_not_null(strstr(told, "\"root_party\":\"alice\",\"root_claimed_by\":\"bob\""), "%s",
