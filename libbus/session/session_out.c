@@ -162,7 +162,7 @@ static void stage(struct session *session, const struct msg *msg)
 
 static bool stage_next(struct session *session)
 {
-    struct msg msg = {.type = MSG_NONE};
+    struct msg msg; /* whoever has something to say fills it; clearing it would cost each turn */
     bool is_any = false;
     switch (session->phase) {
     case PHASE_GREET:
