@@ -56,6 +56,8 @@ static bool take_word(struct bench *bench, char **words, int *at, int count)
         bench->json_path = next;
     } else if (next != NULL && strcmp(word, "--systems") == 0) {
         bench->systems = next;
+    } else if (next != NULL && strcmp(word, "--only") == 0) {
+        bench->only = next;
     } else {
         return false;
     }
@@ -72,11 +74,22 @@ bool bench_init(struct bench *bench, const char *question, int argc, char **argv
     if (!is_known || bench->runs < 1 || bench->runs > BENCH_RUNS_MAX) {
         fprintf(stderr,
                 "usage: %s [--quick] [--long] [--curve] [--runs 1..%d] [--json FILE] [--systems "
-                "NAME,...]\n",
+                "NAME,...] [--only BEGINNING,...]\n",
                 argv[0], BENCH_RUNS_MAX);
         return false;
     }
     return true;
+}
+
+bool bench_wants(const struct bench *bench, const char *name)
+{
+    bool is_wanted = bench->only == NULL;
+    for (const char *word = bench->only; word != NULL && !is_wanted;) {
+        size_t length = strcspn(word, ",");
+        is_wanted = strncmp(name, word, length) == 0;
+        word = word[length] == ',' ? word + length + 1 : NULL;
+    }
+    return is_wanted;
 }
 
 uint64_t bench_count(const struct bench *bench, uint64_t count)

@@ -25,11 +25,15 @@ struct bench {
     bool is_long;          /* also what takes long */
     bool is_curve;         /* also over connections that are encrypted */
     const char *systems;   /* names with commas between, of systems.h; NULL: all that are there */
+    const char *only;      /* beginnings of names of points, with commas between; NULL: all */
     size_t runs;           /* of which the median is told */
 };
 
-/* --quick, --long, --curve, --runs N, --json FILE, --systems NAME,NAME...  False: said why. */
+/* --quick, --long, --curve, --runs N, --json FILE, --systems NAME,..., --only BEGINNING,...
+ * False: said why. */
 bool bench_init(struct bench *bench, const char *question, int argc, char **argv);
+/* Whether --only leaves the point of this name in. */
+bool bench_wants(const struct bench *bench, const char *name);
 /* So much work, or a tenth of it. */
 uint64_t bench_count(const struct bench *bench, uint64_t count);
 

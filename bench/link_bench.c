@@ -523,6 +523,10 @@ static void ask(const struct bench *bench, const struct systems *systems, const 
     static struct measured measured[SYSTEMS_MAX][BENCH_RUNS_MAX];
     bool is_out[SYSTEMS_MAX] = {false};
     char name[64];
+    name_point(point, "", name, sizeof name);
+    if (!bench_wants(bench, name)) {
+        return;
+    }
     if (!fits(bench, point)) {
         name_point(point, "left out: two values take too long", name, sizeof name);
         printf("%-11s %s\n", bench->question, name);

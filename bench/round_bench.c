@@ -414,6 +414,9 @@ static void ask(const struct bench *bench, size_t index)
     static double delivered[WAYS][BENCH_RUNS_MAX];
     const struct shape *shape = &shapes[index];
     size_t bytes = bench->is_quick ? shape->bytes / QUICK_PART : shape->bytes;
+    if (!bench_wants(bench, shape->name)) {
+        return;
+    }
     if (!has_memory(shape, bytes)) {
         printf("%-11s %s: skipped, this machine has too little memory free\n", bench->question,
                shape->name);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
 #
-# usage: bench/run.sh BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,NAME...] [QUESTION...]
+# usage: bench/run.sh BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,NAME...]
+#                     [--only BEGINNING,BEGINNING...] [QUESTION...]
 # Asks the questions (throughput, latency, beside, raise, kill, failures, tasks, journal; all of them
 # where none is named; disk, link, round, scrape, seal, shared, store and why only where they are
 # named).
@@ -9,15 +10,17 @@
 # commit: lines of JSON, and a page with plots.
 # --curve: throughput, latency, beside and raise also measure Errbus with keys, all encrypted.
 # --systems: these of those that throughput, latency and beside measure ("errbus,relay,nats socket").
+# --only: the points of link and round whose names begin so ("25 ms 10M,100 ms").
 
 set -eu
-build=${1:?usage: $0 BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,...] [QUESTION...]}
+build=${1:?usage: $0 BUILD_DIR [--quick] [--long] [--curve] [--runs N] [--systems NAME,...] [--only BEGINNING,...] [QUESTION...]}
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$build" && pwd)
 
 flags=
 systems=
+only=
 questions=
 is_quick=
 while [ $# -gt 0 ]; do
@@ -30,6 +33,10 @@ while [ $# -gt 0 ]; do
     --curve) flags="$flags --curve" ;;
     --systems)
         systems=${2:?--systems takes names with commas between}
+        shift
+        ;;
+    --only)
+        only=${2:?--only takes beginnings of names with commas between}
         shift
         ;;
     --runs)
@@ -68,7 +75,8 @@ trap 'exit 130' INT TERM
 printf '%-11s %-30s %-18s %9s %-5s %9s %9s %s\n' question what system median unit '1/4' '3/4' 'errbus to it'
 for question in $questions; do
     # shellcheck disable=SC2086
-    "$build/bench/${question}_bench" --json "$file" $flags ${systems:+--systems "$systems"}
+    "$build/bench/${question}_bench" --json "$file" $flags ${systems:+--systems "$systems"} \
+        ${only:+--only "$only"}
 done
 echo
 "$here/report.sh" "$file"
