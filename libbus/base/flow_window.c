@@ -12,6 +12,8 @@
 #define PART_UNIT 1024
 /* The bytes of an answer take so many round trips, at least and at most. */
 enum { QUESTION_TRIPS = 3, QUESTION_TRIPS_MOST = 8 };
+/* Processors are late by one slack; a round that is later than two has a queue in it. */
+enum { LATE_SLACKS = 2 };
 
 /* In units of 1/PART_UNIT, so that 64 bits hold it. */
 uint64_t flow_share_part(const struct flow_share *share, uint64_t more_bytes)
@@ -45,6 +47,7 @@ void flow_window_init(struct flow_window *flow, struct flow_share *share, uint64
         .share = share,
         .floor_bytes = floor_bytes < most_bytes ? floor_bytes : most_bytes,
         .least_bytes = floor_bytes < most_bytes ? floor_bytes : most_bytes,
+        .goal_bytes = floor_bytes < most_bytes ? floor_bytes : most_bytes,
         .most_bytes = most_bytes,
     };
 }
@@ -83,19 +86,19 @@ static uint64_t start_bytes(const struct flow_window *flow)
 }
 
 /* Divides the window into what is not shared with others, and what is. */
-static void set_goal(struct flow_window *flow, uint64_t bytes)
+static void set_bytes(struct flow_window *flow, uint64_t bytes)
 {
-    bytes = at_most(bytes, flow->most_bytes);
     flow->least_bytes = at_most(bytes, flow->floor_bytes);
-    flow->goal_bytes = bytes > flow->floor_bytes ? bytes - flow->floor_bytes : 0;
+    set_more(flow, bytes - flow->least_bytes);
 }
 
 static void begin(struct flow_window *flow)
 {
-    set_goal(flow, flow->is_far ? start_bytes(flow) : flow->floor_bytes);
-    set_more(flow, flow->goal_bytes);
-    if (flow->is_far)
-        flow->goal_bytes += flow->least_bytes; /* what comes lets it double */
+    flow->goal_bytes = at_most(flow->is_far ? start_bytes(flow) : flow->floor_bytes, //
+                               flow->most_bytes);
+    set_bytes(flow, flow->goal_bytes);
+    if (flow->is_far) /* what comes lets it double */
+        flow->goal_bytes = at_most(2 * flow->goal_bytes, flow->most_bytes);
 }
 
 void flow_window_restart(struct flow_window *flow, int64_t trip_ns)
@@ -148,6 +151,17 @@ uint64_t flow_rate(uint64_t bytes, int64_t ns)
     return bytes * NS_PER_S / (ns > 0 ? (uint64_t)ns : 1);
 }
 
+static uint64_t largest_piece(const struct flow_window *flow)
+{
+    return flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
+}
+
+static void next_pieces(struct flow_window *flow)
+{
+    flow->pieces[1] = flow->pieces[0];
+    flow->pieces[0] = 0;
+}
+
 /* A period ends after some rounds.  It also ends after as many shortest round trips: where a queue
  * stands the link became slower, and each round takes long. */
 static void see_rate(struct flow_window *flow, uint64_t rate, bool is_held, int64_t now_ns)
@@ -158,8 +172,7 @@ static void see_rate(struct flow_window *flow, uint64_t rate, bool is_held, int6
         if (is_over) {
             flow->rates[1] = flow->rates[0];
             flow->rates[0] = 0;
-            flow->pieces[1] = flow->pieces[0];
-            flow->pieces[0] = 0;
+            next_pieces(flow);
             flow->rounds = 0;
             flow->period_ns = now_ns;
         }
@@ -169,10 +182,26 @@ static void see_rate(struct flow_window *flow, uint64_t rate, bool is_held, int6
         flow->rates[0] = rate;
 }
 
+static int64_t slack_ns(const struct flow_window *flow)
+{
+    int64_t least_ns = flow->trip_ns < FLOW_SLACK_NS ? flow->trip_ns : FLOW_SLACK_NS;
+    int64_t share_ns = flow->trip_ns / 8;
+    if (share_ns > FLOW_SLACK_MOST_NS)
+        share_ns = FLOW_SLACK_MOST_NS;
+    return share_ns > least_ns ? share_ns : least_ns;
+}
+
+/* Whether a queue stands before the link: a round lasts, or lasted, so much longer than it would
+ * without one. */
+static bool is_late(const struct flow_window *flow, int64_t round_ns)
+{
+    return round_ns - flow->trip_ns > LATE_SLACKS * slack_ns(flow);
+}
+
 /* Where the rate grew by a fourth, the window was too small: it doubles again.  The link is full
  * where the rate does not follow, and half of a round trip stands in a queue; or it does not for
  * some rounds. */
-static void see_growth(struct flow_window *flow, int64_t trip_ns, bool is_held)
+static void see_growth(struct flow_window *flow, bool is_queue, bool is_held)
 {
     uint64_t rate = flow_window_rate(flow);
     if (rate > flow->start_rate + flow->start_rate / 4) {
@@ -180,7 +209,6 @@ static void see_growth(struct flow_window *flow, int64_t trip_ns, bool is_held)
         flow->flat_rounds = 0;
         flow->is_full = false;
     } else if (is_held && !flow->is_full) {
-        bool is_queue = trip_ns / 3 * 2 > flow->trip_ns;
         flow->flat_rounds += 1;
         flow->is_full = is_queue || flow->flat_rounds >= FLOW_FLAT_ROUNDS;
         flow->was_full = flow->was_full || flow->is_full;
@@ -211,27 +239,19 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
         flow->trip_rate = rate;
 }
 
-static int64_t slack_ns(const struct flow_window *flow)
-{
-    int64_t least_ns = flow->trip_ns < FLOW_SLACK_NS ? flow->trip_ns : FLOW_SLACK_NS;
-    int64_t share_ns = flow->trip_ns / 8;
-    if (share_ns > FLOW_SLACK_MOST_NS)
-        share_ns = FLOW_SLACK_MOST_NS;
-    return share_ns > least_ns ? share_ns : least_ns;
-}
-
 /* What the link carries. */
-static uint64_t window_of(const struct flow_window *flow)
+static uint64_t window_of(const struct flow_window *flow, bool is_queue)
 {
     uint64_t rate = flow_window_rate(flow);
-    uint64_t piece = flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
+    uint64_t piece = largest_piece(flow);
     uint64_t bytes;
     if (flow->is_draining)
         bytes = flow_carried(rate, flow->trip_ns / 4 * 3); /* less: no queue */
     else if (flow->is_full)
         bytes = flow_carried(rate, flow->trip_ns + slack_ns(flow)) + piece + FLOW_STEP_BYTES;
     else { /* what is measured was sent a round trip ago, in half of the window or less */
-        bytes = flow_carried(rate, FLOW_START_TRIPS * flow->trip_ns);
+        int64_t trips = is_queue ? FLOW_START_TRIPS_LATE : FLOW_START_TRIPS;
+        bytes = flow_carried(rate, trips * flow->trip_ns);
         if (!flow->was_full && bytes < start_bytes(flow))
             bytes = start_bytes(flow);
     }
@@ -239,17 +259,45 @@ static uint64_t window_of(const struct flow_window *flow)
     return bytes > least_bytes ? bytes : least_bytes;
 }
 
+/* A short link is slow where a piece that fills the window takes long.  The link would be idle
+ * until the answer comes.  So there is room for another piece. */
+static void see_near(struct flow_window *flow, int64_t round_ns)
+{
+    uint64_t piece = largest_piece(flow);
+    bool is_slow = round_ns >= FLOW_SLOW_LEAST_NS && round_ns < FLOW_SLOW_MOST_NS &&
+                   piece > flow->floor_bytes / 2 && !flow->is_trip_given;
+    flow->goal_bytes = at_most(flow->floor_bytes + (is_slow ? piece : 0), flow->most_bytes);
+    next_pieces(flow);
+}
+
 static void end_round(struct flow_window *flow, int64_t now_ns)
 {
     struct flow_round *round = &flow->round;
+    int64_t round_ns = now_ns - round->sent_ns;
     round->is_on = false;
-    if (!flow->is_far)
+    if (!flow->is_far) {
+        see_near(flow, round_ns);
         return;
+    }
     see_rate(flow, flow_rate(flow->arrived - round->arrived, now_ns - round->arrived_ns),
              round->is_held, now_ns);
-    see_trip(flow, now_ns - round->sent_ns, now_ns);
-    see_growth(flow, now_ns - round->sent_ns, round->is_held);
-    set_goal(flow, window_of(flow));
+    see_trip(flow, round_ns, now_ns);
+    bool is_queue = round->is_held && is_late(flow, round_ns);
+    see_growth(flow, is_queue, round->is_held);
+    flow->goal_bytes = at_most(window_of(flow, is_queue), flow->most_bytes);
+}
+
+/* What arrived lets the window grow by so much.  At the start it does not grow into a queue.  Later
+ * it is at once what it was before a round trip was measured, if that is little. */
+static uint64_t growth(const struct flow_window *flow, uint64_t bytes, uint64_t arrived,
+                       int64_t now_ns)
+{
+    const struct flow_round *round = &flow->round;
+    uint64_t below = bytes < flow->floor_bytes ? flow->floor_bytes - bytes : 0;
+    if (flow->is_full)
+        return below > arrived / 4 ? below : arrived / 4;
+    bool is_queue = flow->is_far && round->is_on && is_late(flow, now_ns - round->sent_ns);
+    return is_queue ? 0 : arrived;
 }
 
 void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns)
@@ -257,12 +305,12 @@ void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t no
     struct flow_round *round = &flow->round;
     if (position <= flow->arrived)
         return;
-    uint64_t passed = position - flow->arrived;
-    uint64_t most_bytes = flow->more_bytes + (flow->is_full ? passed / 4 : passed);
+    uint64_t bytes = flow->least_bytes + flow->more_bytes;
+    uint64_t most_bytes = bytes + growth(flow, bytes, position - flow->arrived, now_ns);
     flow->arrived = position;
     flow->arrived_ns = now_ns;
     if (round->is_on && position >= round->position)
         end_round(flow, now_ns);
-    if (flow->more_bytes != flow->goal_bytes)
-        set_more(flow, flow->goal_bytes < most_bytes ? flow->goal_bytes : most_bytes);
+    if (bytes != flow->goal_bytes)
+        set_bytes(flow, at_most(flow->goal_bytes, most_bytes));
 }

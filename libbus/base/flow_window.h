@@ -19,11 +19,13 @@
  * A round in which the sender had less to send than the window allows says nothing about the link.
  * It counts only if it was faster than all rounds before.
  *
- * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.
+ * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.  At
+ * the start it does not grow while a round is late: a queue stands before the link by then.
  *
  * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
- * the window does not feed on itself.  On a short link the window is floor_bytes.  On a long one it
- * may be less: half a MiB is a long queue before a slow link.  The caller says which it is
+ * the window does not feed on itself.  On a short link the window is floor_bytes, and one piece if
+ * the link is so slow that it would be idle between two large ones.  On a long one the window may be
+ * less: half a MiB is a long queue before a slow link.  The caller says which it is
  * (trip.h): rounds that wait for their own bytes cannot tell.  All time is given by the caller, and
  * positions count bytes of one connection. */
 #ifndef BASE_FLOW_WINDOW_H
@@ -39,6 +41,10 @@
 #define FLOW_SLACK_NS INT64_C(10000000)
 /* An eighth of a long round trip would be a queue: so much is enough. */
 #define FLOW_SLACK_MOST_NS INT64_C(25000000)
+/* On a short link a piece takes so long, at least and at most, if there is to be room for another:
+ * the answer takes a millisecond, which is much of the one and little of the other. */
+#define FLOW_SLOW_LEAST_NS INT64_C(4000000)
+#define FLOW_SLOW_MOST_NS INT64_C(50000000)
 enum {
     FLOW_PERIODS = 2,       /* whose largest rate counts: this one, and the one before */
     FLOW_PERIOD_ROUNDS = 4, /* rounds in a period, or the time of as many shortest round trips */
@@ -49,7 +55,8 @@ enum {
     FLOW_START_BYTES_MIN = 131072,  /* the first window: what FLOW_START_RATE bytes a second */
     FLOW_START_BYTES_MAX = 2097152, /* ... carry in a round trip, but no less and no more */
     FLOW_START_RATE = 5242880,
-    FLOW_START_TRIPS = 6, /* at the start the window is at most what comes in so many trips */
+    FLOW_START_TRIPS = 6,      /* at the start the window is at most what comes in so many trips, */
+    FLOW_START_TRIPS_LATE = 2, /* ... or in so many if a round was late */
 };
 
 /* What is measured in one round: from when something is sent until it has arrived. */
@@ -88,7 +95,7 @@ struct flow_window {
     uint64_t least_bytes; /* the floor; over a link, less if it carries less */
     uint64_t more_bytes;  /* what it wants beyond that, */
     uint64_t extra_bytes; /* ... and by flow_window_widen() */
-    uint64_t goal_bytes;  /* ... and what it grows to */
+    uint64_t goal_bytes;  /* what the whole grows to */
     uint64_t arrived;     /* position */
     int64_t arrived_ns;
     struct flow_round round;

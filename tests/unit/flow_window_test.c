@@ -20,6 +20,7 @@ struct model {
     struct flow_window flow;
     uint64_t rate; /* bytes a second */
     int64_t delay_ns;
+    uint64_t batch;    /* bytes */
     uint64_t app_rate; /* 0: no bound */
     int64_t now_ns;
     int64_t free_ns; /* when the link has sent all that was given to it */
@@ -41,7 +42,8 @@ static int64_t far_ns(int64_t delay_ns)
 
 static void model_init(struct model *model, uint64_t rate, int64_t delay_ns)
 {
-    *model = (struct model){.share = {.bytes_max = 1024 * MIB}, .rate = rate, .delay_ns = delay_ns};
+    *model = (struct model){
+        .share = {.bytes_max = 1024 * MIB}, .rate = rate, .delay_ns = delay_ns, .batch = BATCH};
     flow_window_init(&model->flow, &model->share, FLOOR, 256 * MIB);
     flow_window_restart(&model->flow, far_ns(delay_ns));
 }
@@ -51,10 +53,10 @@ static void send_batch(struct model *model)
     int64_t start_ns = model->free_ns > model->now_ns ? model->free_ns : model->now_ns;
     if (start_ns - model->now_ns > model->queue_ns_max)
         model->queue_ns_max = start_ns - model->now_ns;
-    model->free_ns = start_ns + (int64_t)((uint64_t)BATCH * (uint64_t)S_NS / model->rate);
-    flow_window_piece(&model->flow, BATCH);
-    flow_window_sent(&model->flow, model->sent, model->sent + BATCH, model->now_ns);
-    model->sent += BATCH;
+    model->free_ns = start_ns + (int64_t)(model->batch * (uint64_t)S_NS / model->rate);
+    flow_window_piece(&model->flow, model->batch);
+    flow_window_sent(&model->flow, model->sent, model->sent + model->batch, model->now_ns);
+    model->sent += model->batch;
     cr_assert_lt(model->count, UNDER_WAY_MAX);
     unsigned at = (model->head + model->count++) % UNDER_WAY_MAX;
     model->answers[at].at_ns = model->free_ns + 2 * model->delay_ns;
@@ -72,7 +74,7 @@ static void send_all(struct model *model)
         if (model->app_rate > 0)
             model->app_ns =
                 (model->app_ns > model->now_ns - MS_NS ? model->app_ns : model->now_ns) +
-                (int64_t)((uint64_t)BATCH * (uint64_t)S_NS / model->app_rate);
+                (int64_t)(model->batch * (uint64_t)S_NS / model->app_rate);
     }
     flow_window_stopped(&model->flow, true);
 }
@@ -149,6 +151,45 @@ Test(flow_window, doubles_with_each_round_trip_at_first)
     cr_assert_geq(run(&model, S_NS), rates[2] / 100 * 95);
 }
 
+/* Where the round trip is given, the window is that of a topic. */
+static void model_init_given(struct model *model, uint64_t rate, int64_t delay_ns)
+{
+    model_init(model, rate, delay_ns);
+    flow_window_fini(&model->flow);
+    flow_window_init(&model->flow, &model->share, FLOW_START_BYTES_MAX, 256 * MIB);
+    flow_window_set_trip(&model->flow, far_ns(delay_ns));
+}
+
+/* What may stand before a link while the window grows: three round trips, some batches,
+ * and what the window begins with. */
+static int64_t start_queue_ns_most(const struct model *model)
+{
+    int64_t trip_ns = far_ns(model->delay_ns);
+    uint64_t first = flow_carried(FLOW_START_RATE, trip_ns);
+    int64_t grown_ns = 3 * trip_ns + 2 * FLOW_SLACK_NS + ns_of(model, 3 * BATCH);
+    return grown_ns > ns_of(model, first) ? grown_ns : ns_of(model, first);
+}
+
+Test(flow_window, starts_with_little_queue_before_any_link)
+{
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        for (size_t j = 1; j < sizeof delays_ns / sizeof *delays_ns; j++) {
+            for (int is_given = 0; is_given < 2; is_given++) {
+                struct model model;
+                if (is_given)
+                    model_init_given(&model, rates[i], delays_ns[j]);
+                else
+                    model_init(&model, rates[i], delays_ns[j]);
+                run(&model, 5 * S_NS);
+                cr_expect_leq(model.queue_ns_max, start_queue_ns_most(&model),
+                              "%zu, %zu, %d: %ld of %ld ms", i, j, is_given,
+                              (long)(model.queue_ns_max / MS_NS),
+                              (long)(start_queue_ns_most(&model) / MS_NS));
+            }
+        }
+    }
+}
+
 /* One question after the other: the bytes of an answer take three round trips or more. */
 Test(flow_window, of_questions_grows_until_answers_take_long)
 {
@@ -177,6 +218,25 @@ Test(flow_window, is_the_floor_on_one_machine)
         run(&model, S_NS);
         cr_assert_eq(model.window_max, FLOOR);
     }
+}
+
+/* A piece fills the window, and the answer takes as long as a ninth of it. */
+Test(flow_window, has_room_for_another_piece_on_a_short_link_that_is_slow)
+{
+    struct model model;
+    model_init(&model, rates[2], 450 * MS_NS / 1000);
+    model.batch = MIB;
+    run(&model, S_NS);
+    cr_expect_geq(run(&model, S_NS), rates[2] / 100 * 98);
+    cr_expect_leq(model.window_max, FLOOR + MIB);
+    model.rate = UINT64_C(2000000000); /* as on one machine */
+    run(&model, S_NS);
+    run(&model, S_NS);
+    cr_expect_eq(model.window_max, FLOOR);
+    model.rate = rates[0]; /* so slow that the answer is nothing to it */
+    run(&model, 5 * S_NS);
+    run(&model, 5 * S_NS);
+    cr_expect_eq(model.window_max, FLOOR);
 }
 
 Test(flow_window, falls_with_the_rate_within_ten_round_trips)
