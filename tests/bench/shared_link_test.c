@@ -25,15 +25,13 @@
 #define SOON_MS 60000
 #define START_MS 1500 /* until windows follow the link */
 #define TOPICS 10
-#define SETS 15
+#define SETS 45
 #define SET_MS 1000
 #define PARTS 8
 #define PART_MS 50
-#define MEDIAN_MS (4 * DELAY_MS + 100) /* two round trips and 100 ms */
-/* Answers that are late for want of processors make windows small.  ERRBUS_LINK_SHARE=0.9 asks for
- * more on a machine that is not busy. */
-#define SHARE 0.2
-#define OTHER_SHARE_MAX 0.01 /* beats, credit, and what is accepted and taken */
+#define MOST_MS (4 * DELAY_MS + 100) /* two round trips and 100 ms, for all of a set */
+#define SHARE 0.9                    /* of the link, that the bulk takes meanwhile */
+#define OTHER_SHARE_MAX 0.01         /* beats, credit, and what is accepted and taken */
 #define STALL_MS 2000
 #define CONTROL_SEEN_BYTES 2000000
 #define LATE_SEEN_BYTES 1000000
@@ -142,6 +140,7 @@ enum { TO, FROM, WAYS };
 
 struct seen {
     int64_t median_ms;
+    int64_t most_ms;
     double share; /* of the link, that the data channel takes */
     double other; /* what all else takes, of that */
 };
@@ -216,23 +215,21 @@ static struct seen see_set(bool is_writer_far)
     judge(&seen, is_writer_far, before, after, test_now_ms() - began_ms);
     qsort(took_ms, PARTS * TOPICS, sizeof *took_ms, compare);
     seen.median_ms = took_ms[PARTS * TOPICS / 2];
+    seen.most_ms = took_ms[PARTS * TOPICS - 1];
     return seen;
 }
 
 static void check_sharing(bool is_writer_far)
 {
     struct seen seen = {0};
-    const char *word = getenv("ERRBUS_LINK_SHARE");
-    double asked = word != NULL ? strtod(word, NULL) : SHARE;
     bool is_good = false;
     start(is_writer_far);
     sleep_ms(START_MS);
     for (int set = 0; set < SETS && !is_good; set++) {
         seen = see_set(is_writer_far);
-        is_good =
-            seen.median_ms <= MEDIAN_MS && seen.share >= asked && seen.other < OTHER_SHARE_MAX;
-        fprintf(stderr, "median %ld ms, share %.2f, all else %.4f\n", (long)seen.median_ms,
-                seen.share, seen.other);
+        is_good = seen.most_ms <= MOST_MS && seen.share >= SHARE && seen.other < OTHER_SHARE_MAX;
+        fprintf(stderr, "median %ld ms, most %ld ms, share %.2f, all else %.4f\n",
+                (long)seen.median_ms, (long)seen.most_ms, seen.share, seen.other);
     }
     cr_expect(is_good, "no set of %d was good", SETS);
     end();
