@@ -55,3 +55,87 @@ Test(core_await, refuses_that_less_or_more_is_taken_than_before)
     taken(3, 0, 2 * DEFAULT_SUB_WINDOW_BYTES);
     EXPECT("3 dropped\n13 dropped\n");
 }
+
+/* ---- values in pieces ------------------------------------------------------------------------ */
+
+/* Bob waits for slot 0, of which the first piece comes. */
+static uint32_t open_with_a_piece(void)
+{
+    join_all(3);
+    uint32_t a = open_topic(1, "alice/a");
+    await_slot(2, 1, "alice/a", 0);
+    reserve(1, a, 0);
+    forget();
+    chunk(1, a, 0, 300, 0, 100, 4);
+    EXPECT("1 < chunked 100\n12 < sub 0 payload 4 x1\n");
+    return a;
+}
+
+/* A reader that is far away has most of a model when its writer has sent all of it. */
+Test(core_await, is_sent_the_pieces_of_a_value_as_they_come)
+{
+    uint32_t a = open_with_a_piece();
+    chunk(1, a, 0, 300, 100, 100, 5);
+    EXPECT("1 < chunked 200\n12 < sub 0 payload 5 x1\n");
+    await_slot(3, 1, "alice/a", 0); /* late: it is sent what is there */
+    EXPECT("13 < sub 0 payload 4 x1\n13 < sub 0 payload 5 x1\n");
+    chunk(1, a, 0, 300, 200, 100, 6);
+    EXPECT("1 < chunked 300\n12 < sub 0 payload 6 x1\n13 < sub 0 payload 6 x1\n");
+}
+
+Test(core_await, is_sent_an_error_behind_pieces)
+{
+    uint32_t a = open_with_a_piece();
+    fail(1, a, 0, 1);
+    EXPECT("1 < accepted 1 1\n12 < sub 0 error #0 (application of alice)\n");
+}
+
+Test(core_await, is_sent_no_piece_of_a_value_that_it_does_not_want)
+{
+    join_all(3);
+    uint32_t a = open_topic(1, "alice/a");
+    message(2, (struct msg){.type = MSG_AWAIT,
+                            .as.await = {.want = 1, .topic = span_text("alice/a"), .seq = 0}});
+    reserve(1, a, 0);
+    forget();
+    chunk(1, a, 0, 300, 0, 100, 4);
+    EXPECT("1 < chunked 100\n");
+}
+
+Test(core_await, is_sent_no_more_pieces_once_nobody_waits)
+{
+    uint32_t a = open_with_a_piece();
+    message(2, (struct msg){.type = MSG_UNAWAIT, .as.unawait = {.want = 1}});
+    forget();
+    chunk(1, a, 0, 300, 100, 100, 5);
+    EXPECT("1 < chunked 200\n");
+}
+
+/* Bob comes back, and says how much he has of slot 0. */
+static void come_back(uint64_t chunk_offset)
+{
+    closed(12);
+    say_hello_again(2);
+    message(2, (struct msg){.type = MSG_AWAIT,
+                            .as.await = {.want = 1,
+                                         .topic = span_text("alice/a"),
+                                         .seq = 0,
+                                         .is_value_wanted = 1,
+                                         .chunk_offset = chunk_offset}});
+    forget();
+    attach(2, 12, tokens[2]);
+}
+
+Test(core_await, goes_on_behind_the_pieces_that_it_has)
+{
+    uint32_t a = open_with_a_piece();
+    chunk(1, a, 0, 300, 100, 100, 5);
+    forget();
+    come_back(100);
+    EXPECT("2 < attached\n12 < sub 0 payload 5 x1\n");
+    come_back(200);
+    EXPECT("2 < attached\n");
+    come_back(201); /* more than there is: it begins again */
+    EXPECT("2 < attached\n12 < sub 0 payload 4 x1\n"
+           "12 < sub 0 payload 5 x1\n");
+}

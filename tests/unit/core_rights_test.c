@@ -656,6 +656,7 @@ Test(core_rights, keeps_a_reader_that_is_yet_to_be_told_that_its_wait_is_denied)
                                .value_bytes = (uint32_t)DEFAULT_SUB_WINDOW_BYTES});
     await_slot(CAROL, 1, "alice/open", 0);
     await_slot(CAROL, 2, "alice/shut", 0);
+    await_slot(CAROL, 2, "alice/shut", 0); /* as on a new connection */
     forget();
     put_in_force(rules);
     keep_lines("over", "13 < ");

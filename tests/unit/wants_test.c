@@ -194,6 +194,24 @@ Test(wants, are_bounded)
     cr_assert_eq(wants_add(&wants, topic, 0, WANT_VALUE, &more), CODE_OK);
 }
 
+/* Pieces come while the slot is open: what is settled then is what counts. */
+Test(wants, drops_the_pieces_when_another_outcome_comes)
+{
+    uint8_t bytes[FRAME_CHUNK_PREFIX_BYTES + 10] = {0};
+    frame_chunk_prefix_write(bytes, 100, 0);
+    struct frame frame = {.flags = FRAME_CHUNK, .seq = 1, .value = span_of(bytes, sizeof bytes)};
+    uint64_t value = add(1, WANT_VALUE);
+    expect_ask(1, WANT_VALUE);
+    cr_assert_eq(wants_frame(&wants, topic, &frame, part, 1000), WANTS_NOTHING);
+    cr_assert_eq(come(FRAME_ERROR, 1, "an error"), WANTS_ANSWERED);
+    expect_item(value, SESSION_ITEM_ERROR, "an error");
+    value = add(1, WANT_VALUE);
+    expect_ask(1, WANT_VALUE);
+    cr_assert_eq(wants_frame(&wants, topic, &frame, part, 1000), WANTS_NOTHING);
+    cr_assert_eq(come(FRAME_COMMIT, 1, "a small value"), WANTS_ANSWERED);
+    expect_item(value, SESSION_ITEM_VALUE, "a small value");
+}
+
 Test(wants, tells_that_there_is_no_memory_for_a_value)
 {
     uint8_t bytes[FRAME_CHUNK_PREFIX_BYTES + 10] = {0};

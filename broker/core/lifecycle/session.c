@@ -75,6 +75,7 @@ static void session_init(struct core *core, struct session *session, struct job 
     list_init(&session->subs);
     list_init(&session->awaits);
     list_init(&session->awaits_ready);
+    list_init(&session->awaits_coming);
     list_init(&session->pump_link);
     list_init(&session->subs_ready);
     list_init(&session->dirty_link);

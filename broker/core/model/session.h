@@ -171,6 +171,7 @@ struct session {
     struct id_map sub_ids;     /* the client's number -> id in core->subs */
     struct list awaits;        /* not answered yet */
     struct list awaits_ready;  /* to be answered */
+    struct list awaits_coming; /* pieces came of their values that were not sent */
     struct attachment *brings; /* or NULL; this and all brings_: record/courier.c */
     struct job *brings_job;
     uint64_t brings_request;

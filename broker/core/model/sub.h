@@ -132,6 +132,7 @@ struct await {
     struct seq_node unpromised;
     struct list link;
     struct list session_link; /* in session->awaits until READY */
+    struct list coming_link;  /* OPEN: in session->awaits_coming */
 };
 
 #endif

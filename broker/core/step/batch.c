@@ -14,6 +14,7 @@
 #include "broker/core/settling/refusal.h"
 #include "broker/core/settling/settle.h"
 #include "broker/core/settling/upload.h"
+#include "broker/core/streams/await.h"
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/lease.h"
 #include "broker/core/streams/number.h"
@@ -390,6 +391,7 @@ static void write_chunk(struct core *core, struct session *session, struct topic
     upload_tell_open(core, session, open);
     if (open->chunks->bytes < open->chunks->total) {
         topic_news(core, topic, open->seq, open->seq + 1);
+        await_coming(core, open);
         return;
     }
     upload_remember(core, session, topic->id, open->seq);

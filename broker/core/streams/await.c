@@ -6,6 +6,9 @@
  * answered it takes a reference to the outcome, and the slot is sealed.  So neither trimming nor
  * retracting changes the answer.
  *
+ * Pieces of a large value are sent while its slot is open.  They are no outcome and seal nothing:
+ * the client shows no value before it is whole, and drops the pieces if another outcome comes.
+ *
  * Access is asked before anything is made.  A wait that is denied has no topic, and neither a topic
  * nor a party is made for it: else whoever may read nothing could fill the tables, and the number
  * of the topic would tell whether it was there before. */
@@ -16,6 +19,7 @@
 #include "broker/core/record/rights.h"
 #include "broker/core/record/text.h"
 #include "broker/core/streams/notice.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/passing.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/party.h"
@@ -28,6 +32,7 @@ static void leave(struct await *await)
     if (await->state == AWAIT_UNPROMISED && await->topic != NULL)
         seq_queue_remove(&await->topic->unpromised, &await->unpromised);
     list_remove(&await->link);
+    list_remove(&await->coming_link);
 }
 
 void await_free(struct core *core, struct await *await)
@@ -127,6 +132,36 @@ void await_settled(struct core *core, struct list *awaits, struct slot_entry *en
         answer_settled(core, LIST_OWNER(link, struct await, link), entry);
 }
 
+const struct chunks *await_pieces(struct core *core, struct await *await)
+{
+    const struct open_slot *open =
+        await->state == AWAIT_OPEN ? open_slot_find(core, await->topic, await->seq) : NULL;
+    const struct chunks *chunks = open != NULL ? open->chunks : NULL;
+    if (chunks == NULL || chunks->is_passing)
+        return NULL;
+    if (await->chunk_offset > chunks->bytes)
+        await->chunk_offset = 0; /* the reader has more than there is: it begins anew */
+    return await->chunk_offset < chunks->bytes ? chunks : NULL;
+}
+
+/* A reply is sent only when it is whole, as to routes.  A dead letter has a header of its own. */
+static void see_pieces(struct core *core, struct await *await)
+{
+    const struct topic *topic = await->topic; /* NULL: denied, and answered */
+    if (await->state != AWAIT_OPEN || !await->is_value_wanted || topic->is_replies ||
+        topic->letters != NULL || list_is_linked(&await->coming_link) ||
+        await_pieces(core, await) == NULL)
+        return;
+    list_push(&await->session->awaits_coming, &await->coming_link);
+    core_mark_pump(core, await->session);
+}
+
+void await_coming(struct core *core, const struct open_slot *open)
+{
+    LIST_EACH(link, &open->awaits)
+        see_pieces(core, LIST_OWNER(link, struct await, link));
+}
+
 /* The number is reserved, or was: to where it belongs. */
 static void place_promised(struct core *core, struct await *await)
 {
@@ -145,6 +180,7 @@ static void place_promised(struct core *core, struct await *await)
     leave(await);
     list_push(&open->awaits, &await->link);
     await->state = AWAIT_OPEN;
+    see_pieces(core, await);
 }
 
 void await_promised(struct core *core, struct topic *topic)
@@ -215,6 +251,7 @@ static struct await *await_new(struct core *core, struct session *session,
     await->is_value_wanted = msg->is_value_wanted != 0;
     await->chunk_offset = msg->chunk_offset;
     list_init(&await->link);
+    list_init(&await->coming_link);
     list_push(&session->awaits, &await->session_link);
     return await;
 }
@@ -244,6 +281,7 @@ const char *await_open(struct core *core, struct session *session, const struct 
     if (id_map_get(&session->await_ids, msg->want, &id)) { /* said again after a reconnect */
         struct await *known = pool_find(&core->awaits, id);
         known->chunk_offset = msg->chunk_offset;
+        see_pieces(core, known);
         return NULL;
     }
     bool is_allowed = rights_may_read(core, session->party, msg->topic);

@@ -10,6 +10,10 @@ const char *await_open(struct core *core, struct session *session, const struct 
 void await_close(struct core *core, struct session *session, uint64_t want);
 void await_settled(struct core *core, struct list *awaits, struct slot_entry *entry);
 void await_promised(struct core *core, struct topic *topic);
+/* A piece came of the slot's value, which is not whole. */
+void await_coming(struct core *core, const struct open_slot *open);
+/* What came of the value for which it waits and was not sent; NULL: nothing did. */
+const struct chunks *await_pieces(struct core *core, struct await *await);
 void await_never(struct core *core, struct party *party, struct failure *failure);
 /* Waits of the session for this slot end with the failure, whatever becomes of the slot. */
 void await_fail(struct core *core, struct session *session, uint32_t topic, uint64_t seq,

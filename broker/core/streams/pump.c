@@ -239,12 +239,10 @@ static bool pump_denial(struct core *core, struct session *session, const struct
     return true;
 }
 
-/* Whether it is answered with that. */
-static bool pump_answer(struct core *core, struct session *session, struct await *await,
-                        uint64_t *sent)
+/* Sends TOPIC for the topic of the wait, unless it was the last one that was named. */
+static void name_awaited(struct core *core, struct session *session, const struct await *await,
+                         uint64_t *sent)
 {
-    if (await->topic == NULL)
-        return pump_denial(core, session, await, sent);
     struct topic_share share = topic_share_at(await->topic, await->seq);
     if (session->await_topic != await->topic->number ||
         session->await_incarnation != share.incarnation) {
@@ -252,26 +250,59 @@ static bool pump_answer(struct core *core, struct session *session, struct await
         session->await_topic = await->topic->number;
         session->await_incarnation = share.incarnation;
     }
+}
+
+/* Whether it is answered with that. */
+static bool pump_answer(struct core *core, struct session *session, struct await *await,
+                        uint64_t *sent)
+{
+    if (await->topic == NULL)
+        return pump_denial(core, session, await, sent);
+    name_awaited(core, session, await, sent);
     return await_send(core, session, await, sent);
+}
+
+/* The next answer; values in pieces take turns. */
+static void pump_ready(struct core *core, struct session *session, uint64_t *sent)
+{
+    struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
+    if (pump_answer(core, session, await, sent)) {
+        await_free(core, await);
+    } else {
+        list_remove(&await->link);
+        list_push(&session->awaits_ready, &await->link);
+    }
+}
+
+/* The next piece of a value whose slot is open; they take turns, too. */
+static void pump_coming(struct core *core, struct session *session, uint64_t *sent)
+{
+    struct await *await = LIST_OWNER(session->awaits_coming.next, struct await, coming_link);
+    const struct chunks *chunks = await_pieces(core, await);
+    list_remove(&await->coming_link);
+    if (chunks == NULL)
+        return;
+    name_awaited(core, session, await, sent);
+    (void)send_chunk(core, session, 0, chunks, &await->chunk_offset, sent);
+    if (await->chunk_offset < chunks->bytes)
+        list_push(&session->awaits_coming, &await->coming_link);
 }
 
 static enum pumped pump_await(struct core *core, struct session *session)
 {
-    bool is_any = !list_is_empty(&session->awaits_ready);
+    bool is_ready = !list_is_empty(&session->awaits_ready);
+    bool is_any = is_ready || !list_is_empty(&session->awaits_coming);
     uint64_t in_flight = session->await_sent - session->await_taken;
     if (!is_any || in_flight >= window_now(core, &session->await_flow, &session->await_round,
                                            session->await_taken)) {
         flow_window_stopped(&session->await_flow, is_any);
         return PUMP_NOTHING;
     }
-    struct await *await = LIST_OWNER(session->awaits_ready.next, struct await, link);
     uint64_t sent = 0;
-    if (pump_answer(core, session, await, &sent)) {
-        await_free(core, await);
-    } else { /* chunks of one value take turns with others */
-        list_remove(&await->link);
-        list_push(&session->awaits_ready, &await->link);
-    }
+    if (is_ready)
+        pump_ready(core, session, &sent);
+    else
+        pump_coming(core, session, &sent);
     flow_window_piece(&session->await_flow, sent);
     flow_window_sent(&session->await_flow, session->await_sent, session->await_sent + sent,
                      core_clock(core));
