@@ -3,6 +3,7 @@
 #include "libbus/base/buffer.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,4 +99,85 @@ Test(buffer, is_in_large_pages_where_the_heap_takes_it_from_the_system_each_time
     memset(large->data, 0xff, most + 1); /* all of it is there */
     buffer_unref(&large);
     buffer_unref(&other);
+}
+
+/* ---- large ones ------------------------------------------------------------------------------ */
+
+#define MIB ((size_t)1 << 20)
+#define LARGE (40 * MIB)
+enum { THREADS = 4, TURNS = 50, MANY = 60 };
+
+/* The address is that of the block which was given back: no page of it is made anew. */
+Test(buffer, is_used_again_if_it_is_large)
+{
+    struct buffer *first = buffer_new(LARGE);
+    cr_assert_not_null(first);
+    const uint8_t *data = first->data;
+    memset(first->data, 0xff, LARGE);
+    first->bytes = LARGE;
+    buffer_unref(&first);
+    struct buffer *other = buffer_new(2 * LARGE);
+    cr_expect_neq(other->data, data, "it has no room for so much");
+    struct buffer *again = buffer_new(LARGE - MIB);
+    cr_expect_eq(again->data, data);
+    cr_expect_eq(again->bytes, 0);
+    cr_expect_geq(again->room, LARGE - MIB);
+    struct buffer *more = buffer_new(LARGE);
+    cr_expect_neq(more->data, data, "it is in use");
+    memset(again->data, 0, LARGE - MIB);
+    buffer_unref(&other);
+    buffer_unref(&again);
+    buffer_unref(&more);
+}
+
+static size_t address_space_mib(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    cr_assert_not_null(file);
+    cr_assert_eq(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * 4096 / MIB;
+}
+
+/* Most of sixty that were given back are gone. */
+Test(buffer, is_not_kept_beyond_a_few)
+{
+    struct buffer *buffers[MANY];
+    size_t before = address_space_mib();
+    for (size_t i = 0; i < MANY; i++)
+        cr_assert_not_null(buffers[i] = buffer_new(LARGE));
+    cr_expect_geq(address_space_mib(), before + MANY * LARGE / MIB);
+    for (size_t i = 0; i < MANY; i++)
+        buffer_unref(&buffers[i]);
+    cr_expect_leq(address_space_mib(), before + MANY / 3 * LARGE / MIB);
+}
+
+static void *take_and_give(void *arg)
+{
+    uint8_t mark = *(const uint8_t *)arg;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        size_t room = LARGE + (turn + mark) % 3 * 20 * MIB;
+        struct buffer *buffer = buffer_new(room);
+        if (buffer == NULL || buffer->room < room)
+            return "no buffer with that room";
+        buffer->data[0] = buffer->data[room - 1] = mark;
+        if (buffer->data[0] != mark || buffer->data[room - 1] != mark)
+            return "another thread has it, too";
+        buffer_unref(&buffer);
+    }
+    return NULL;
+}
+
+Test(buffer, has_one_owner_among_threads)
+{
+    static const uint8_t marks[THREADS] = {1, 2, 3, 4};
+    pthread_t threads[THREADS];
+    for (size_t i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, take_and_give, (void *)&marks[i]), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *fault = NULL;
+        cr_expect_eq(pthread_join(threads[i], &fault), 0);
+        cr_expect_null(fault, "%s", (const char *)fault);
+    }
 }
