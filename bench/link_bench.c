@@ -20,8 +20,9 @@
 #define MS INT64_C(1000000)
 #define EVERY_NS (50 * MS) /* one error, or one value that is timed */
 #define TELL_NS (20 * MS)  /* a reader says how far it is */
-#define WARM_NS (400 * MS) /* and ten round trips: windows have grown */
+#define WARM_NS (400 * MS) /* and ten round trips over both links: windows have grown */
 #define ROUND_TRIPS 10
+#define WAYS_IN_TRIP 4 /* the windows of a topic follow the writer's link and the reader's */
 #define MEASURED_NS (1500 * MS)
 #define VALUES_MIN 2
 #define SAMPLES_MIN 3
@@ -363,7 +364,8 @@ static bool measure(const struct bench *bench, struct run *run, struct measured 
     struct progress progress = {.first = 0};
     struct progress slow = {.first = 0};
     struct progress control = {.first = 0};
-    int64_t warm_ns = test_now_ns() + WARM_NS + ROUND_TRIPS * 2 * point->delay->us * 1000;
+    int64_t warm_ns =
+        test_now_ns() + WARM_NS + ROUND_TRIPS * WAYS_IN_TRIP * point->delay->us * 1000;
     int64_t until_ns = warm_ns + point_ns_max(bench, point);
     int64_t lasts_ns = bench->is_quick ? MEASURED_NS / 5 : MEASURED_NS;
     while (test_now_ns() < until_ns && !is_enough(run, &progress, &slow, lasts_ns)) {
