@@ -191,11 +191,19 @@ static int64_t slack_ns(const struct flow_window *flow)
     return share_ns > least_ns ? share_ns : least_ns;
 }
 
+/* What lies in the links: each is passed on when it is whole. */
+static uint64_t pieces_under_way(const struct flow_window *flow)
+{
+    return at_most((flow->is_trip_given ? 2 : 1) * largest_piece(flow), ROUND_BYTES_MAX);
+}
+
 /* Whether a queue stands before the link: a round lasts, or lasted, so much longer than it would
  * without one. */
 static bool is_late(const struct flow_window *flow, int64_t round_ns)
 {
-    return round_ns - flow->trip_ns > LATE_SLACKS * slack_ns(flow);
+    uint64_t rate = flow_window_rate(flow);
+    int64_t pieces_ns = rate > 0 ? (int64_t)(pieces_under_way(flow) * NS_PER_S / rate) : 0;
+    return round_ns - flow->trip_ns - pieces_ns > LATE_SLACKS * slack_ns(flow);
 }
 
 /* Where the rate grew by a fourth, the window was too small: it doubles again.  The link is full
@@ -243,12 +251,12 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
 static uint64_t window_of(const struct flow_window *flow, bool is_queue)
 {
     uint64_t rate = flow_window_rate(flow);
-    uint64_t piece = largest_piece(flow);
     uint64_t bytes;
     if (flow->is_draining)
         bytes = flow_carried(rate, flow->trip_ns / 4 * 3); /* less: no queue */
     else if (flow->is_full)
-        bytes = flow_carried(rate, flow->trip_ns + slack_ns(flow)) + piece + FLOW_STEP_BYTES;
+        bytes = flow_carried(rate, flow->trip_ns + slack_ns(flow)) + pieces_under_way(flow) +
+                FLOW_STEP_BYTES;
     else { /* what is measured was sent a round trip ago, in half of the window or less */
         int64_t trips = is_queue ? FLOW_START_TRIPS_LATE : FLOW_START_TRIPS;
         bytes = flow_carried(rate, trips * flow->trip_ns);

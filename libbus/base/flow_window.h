@@ -14,7 +14,8 @@
  *               window is less than the link carries, so no queue is part of what is measured.
  *   start       The window doubles with each round trip, until the rate follows no longer.  It
  *               begins with what FLOW_START_RATE carries in a round trip.
- *   pieces      What is sent at once arrives at once.  So the window has room for one piece more.
+ *   pieces      What is sent at once arrives at once.  So the window has room for one piece more; for
+ *               two, if it follows the links of a writer and of a reader.
  *
  * A round in which the sender had less to send than the window allows says nothing about the link.
  * It counts only if it was faster than all rounds before.

@@ -21,6 +21,7 @@ struct model {
     uint64_t rate; /* bytes a second */
     int64_t delay_ns;
     uint64_t batch;    /* bytes */
+    int64_t hop_ns;    /* a second link: each batch is passed on when it is whole */
     uint64_t app_rate; /* 0: no bound */
     int64_t now_ns;
     int64_t free_ns; /* when the link has sent all that was given to it */
@@ -59,7 +60,7 @@ static void send_batch(struct model *model)
     model->sent += model->batch;
     cr_assert_lt(model->count, UNDER_WAY_MAX);
     unsigned at = (model->head + model->count++) % UNDER_WAY_MAX;
-    model->answers[at].at_ns = model->free_ns + 2 * model->delay_ns;
+    model->answers[at].at_ns = model->free_ns + model->hop_ns + 2 * model->delay_ns;
     model->answers[at].position = model->sent;
 }
 
@@ -188,6 +189,18 @@ Test(flow_window, starts_with_little_queue_before_any_link)
             }
         }
     }
+}
+
+/* Values of 1 MiB over two links of 100 Mbit/s: each takes 84 ms on each of them. */
+Test(flow_window, has_room_for_a_piece_on_each_of_two_links)
+{
+    struct model model;
+    model_init_given(&model, rates[1], 50 * MS_NS);
+    model.batch = MIB;
+    model.hop_ns = ns_of(&model, MIB);
+    run(&model, 5 * S_NS);
+    cr_expect_geq(run(&model, 4 * S_NS), rates[1] / 100 * 95);
+    cr_expect_leq(model.queue_ns_max, model.hop_ns + 2 * FLOW_SLACK_MOST_NS);
 }
 
 /* One question after the other: the bytes of an answer take three round trips or more. */
