@@ -72,6 +72,17 @@ static enum bus_err say_wait_over(const struct bus *bus, struct bus_error **rete
     return error_give(reterr, BUS_EFAILED, given);
 }
 
+/* Lock held. */
+static enum bus_err say_never_fits(const struct bus *bus, const char *topic,
+                                   struct bus_error **reterr)
+{
+    return error_say(reterr, BUS_EFULL, ERROR_TYPE_NEVER_FITS,
+                     "no room for '%.250s', and waiting makes none: a call writes %zu bytes at "
+                     "most (outbox_bytes_max), a party %d topics, a topic %" PRId64 " slots, and a "
+                     "stopped bus does not wait",
+                     topic, bus->options.outbox_bytes_max, LIMIT_TOPICS, INT64_MAX);
+}
+
 enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, size_t value_bytes,
                          struct bus_error **reterr)
 {
@@ -90,12 +101,7 @@ enum bus_err publish_say(struct bus *bus, enum bus_err err, const char *topic, s
     case BUS_ETIMEDOUT: return error_give(reterr, err, &error_timed_out);
     case BUS_EFULL:
         if (bus->options.send_timeout_ms < 0) /* no wait for room ends so */
-            return error_say(
-                reterr, err, ERROR_TYPE_FULL,
-                "no room for '%.250s', and waiting makes none: a call writes %zu bytes "
-                "at most (outbox_bytes_max), a party %d topics, and a stopped bus does "
-                "not wait",
-                topic, bus->options.outbox_bytes_max, LIMIT_TOPICS);
+            return say_never_fits(bus, topic, reterr);
         return error_say(reterr, err, ERROR_TYPE_FULL,
                          "no room for another slot of '%.250s' within %" PRId64 " ms", topic,
                          bus->options.send_timeout_ms);
@@ -255,6 +261,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = topic_of(bus, name, &topic);
+    bool is_never = err == BUS_EFULL;
     while (err == BUS_OK) {
         int64_t stamp_ns = api_stamp_ns(bus);
         enum wire_code code =
@@ -262,6 +269,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
                           : session_publish(bus->session, stamp_ns, topic, values, count, NULL);
         if (code != CODE_ETIMEDOUT) {
             err = (enum bus_err)code;
+            is_never = err == BUS_EFULL;
             break;
         }
         err = publish_wait(bus, topic, &patience);
@@ -269,7 +277,9 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     /* If nothing is due, the broker's answer will wake the library's thread. */
     if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
         thread_say(bus);
-    if (err != BUS_OK)
+    if (is_never)
+        (void)say_never_fits(bus, name, NULL);
+    else if (err != BUS_OK)
         (void)publish_say(bus, err, name, largest(values, count, owned), NULL);
     api_unlock(bus);
     return err;

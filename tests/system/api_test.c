@@ -219,6 +219,9 @@ Test(api, holds_numbers_and_deadlines_to_their_limits)
     struct bus_want want = {.topic = "alice/w2", .seq = INT64_MAX};
     expect_code(bus_gather(alice, &want, 1, 1, 0, BUS_POLL, NULL), BUS_EINVAL);
     expect_code(bus_publish(alice, "w2", "x", 1), BUS_EFULL);
+    error = bus_last_error();
+    cr_expect_str_eq(bus_error_type(error), "errbus.never_fits");
+    bus_error_unref(&error);
     bus_close(&alice, SOON_MS);
 }
 

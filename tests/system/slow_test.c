@@ -199,7 +199,10 @@ Test(slow, readers_let_a_writer_in_slices_see_whether_its_wait_gets_on)
     struct bus_value many[9];
     for (int i = 0; i < 9; i++)
         many[i] = (struct bus_value){block, sizeof block};
-    expect_code(bus_publish_many(alice, "w", many, 9), BUS_EFULL); /* they never fit */
+    expect_code(bus_publish_many(alice, "w", many, 9), BUS_EFULL);
+    struct bus_error *why = bus_last_error();
+    cr_expect_str_eq(bus_error_type(why), "errbus.never_fits");
+    bus_error_unref(&why);
     cr_assert_eq(pthread_create(&reader.thread, NULL, take_blocks, &reader), 0);
     expect_code(publish_in_slices(alice, block, sizeof block), BUS_OK);
     cr_expect_neq(bus_room_progress(alice, "w"), progress);

@@ -14,6 +14,7 @@ from errbus._bus import Bus
 from errbus._errbus import ffi, lib
 
 _Result = TypeVar("_Result")
+_NEVER_FITS = "errbus.never_fits"
 _LOOK_S = _wait.SLICE_MS / 1000  # tasks share the descriptor for room: one may miss another's news
 
 
@@ -152,12 +153,14 @@ class Room:
         """Repeats a call that raises Full, whenever there is room again, for send_timeout seconds,
         which begin anew while the broker takes what the call waits behind.  The call does not wait
         itself: the loop goes on, and with it the readers that make room.  topic: its own; None: it
-        is a reply."""
+        is a reply.  Raises Full at once for what waiting makes no room for."""
         seen, end = -1, 0.0
         while True:
             try:
                 return call()
             except errors.Full as full:
+                if full.error is not None and full.error.type == _NEVER_FITS:
+                    raise
                 now, progress = time.monotonic(), self._progress(topic)
                 if progress != seen:
                     seen, end = progress, now + (self._timeout or 0)

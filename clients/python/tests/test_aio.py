@@ -290,6 +290,17 @@ def test_a_writer_without_room_is_told_in_its_time(tight):
     run(main())
 
 
+def test_what_never_fits_is_refused_at_once(broker):
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="alice", send_timeout=None) as alice:
+            with pytest.raises(errbus.Full, match="67108864 bytes at most") as raised:
+                await asyncio.wait_for(alice.publish_many("w", [bytes(1 << 20)] * 65), 20)
+            assert raised.value.error.type == "errbus.never_fits"
+            await alice.publish("w", b"goes on")
+
+    run(main())
+
+
 def test_the_time_for_room_begins_anew_while_the_broker_takes_bytes(broker):
     async def main():
         with SlowLink(broker.data, bytes_per_s=1 << 20) as link:
@@ -319,6 +330,7 @@ def test_a_worker_of_the_same_loop_waits_for_room_to_reply(tight):
                 assert {bytes(value) for value in await asyncio.gather(*replies)} == {VALUE}
 
     run(main())
+
 
 def test_a_cancelled_barrier_is_left_and_all_of_a_loop_may_wait_at_one(broker):
     async def is_there(admin):
