@@ -62,9 +62,29 @@ class Admin(_Handle[admin.Admin]):
         """As errbus.Admin.ping()."""
         return await in_thread(lambda: self.sync.ping(channel))
 
-    async def job_create(self, job: str, **options: Any) -> None:
+    async def job_create(
+        self,
+        job: str,
+        *,
+        min: int = 1,
+        max: int = 0,
+        join_window: Optional[float] = 30,
+        join_timeout: Optional[float] = 600,
+        settle: Optional[float] = 2,
+        max_restarts: int = 0,
+        deadline: Optional[float] = None,
+        pending: str = "deliver",
+        strategy: str = "causal",
+        disclosure: Optional[str] = None,
+        deadlock: str = "tell",
+        auditor: Optional[str] = None,
+    ) -> None:
         """As errbus.Admin.job_create()."""
-        await in_thread(lambda: self.sync.job_create(job, **options))
+        await in_thread(lambda: self.sync.job_create(
+            job, min=min, max=max, join_window=join_window, join_timeout=join_timeout,
+            settle=settle, max_restarts=max_restarts, deadline=deadline, pending=pending,
+            strategy=strategy, disclosure=disclosure, deadlock=deadlock, auditor=auditor,
+        ))
 
     async def job_cancel(self, job: str, why: Optional[str] = None) -> None:
         """As errbus.Admin.job_cancel()."""
@@ -81,6 +101,14 @@ class Admin(_Handle[admin.Admin]):
     async def status(self, job: str = "") -> List[admin.StatusRow]:
         """As errbus.Admin.status()."""
         return await in_thread(lambda: self.sync.status(job))
+
+    async def broker(self) -> admin.Broker:
+        """As errbus.Admin.broker()."""
+        return await in_thread(self.sync.broker)
+
+    async def shards(self) -> List[admin.Shard]:
+        """As errbus.Admin.shards()."""
+        return await in_thread(self.sync.shards)
 
     async def who(self) -> List[admin.WhoRow]:
         """As errbus.Admin.who()."""

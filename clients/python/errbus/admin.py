@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from functools import partial
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union, overload
+from typing import Any, Callable, List, NamedTuple, Optional, TypeVar, Union, overload
 
 from errbus import _wait, errors
 from errbus._bus import DISCLOSURES, _one_of, _or_null
@@ -18,11 +18,7 @@ _STRATEGIES = {"causal": 0, "earliest": 1, "first": 2}
 _PENDING = {"deliver": 0, "replace": 1}
 _DEADLOCKS = {"tell": 0, "fail": 1}
 CHANNELS = {"control": lib.BUS_CHANNEL_CONTROL, "data": lib.BUS_CHANNEL_DATA}
-_JOB_NUMBERS = ("min", "max", "max_restarts")
-_JOB_TIMES = ("join_window", "join_timeout", "settle", "deadline")
-_JOB_OPTIONS = (
-    *_JOB_NUMBERS, *_JOB_TIMES, "pending", "strategy", "disclosure", "deadlock", "auditor",
-)
+_COUNT_MAX = 2**32 - 1
 _Self = TypeVar("_Self", bound="_Handle")
 
 
@@ -134,6 +130,41 @@ class Pong(NamedTuple):
     trip: float  # seconds from the question to the answer
     uptime: float  # seconds that the broker has run
     journal: str  # "well", "full", "refused" or "failed": see errbus-ping(1)
+
+
+class Journal(NamedTuple):
+    """The journal of a broker.  Positions count bytes from its creation."""
+
+    backend: str  # "folder", "postgres"; "none": there is no journal, and the rest is 0 or ""
+    directory: str
+    state: str  # "well", "full", "refused" or "failed": see errbus-ping(1)
+    reason: str  # a sentence about a state that is not "well"
+    bytes: int  # the size of its files
+    first: int  # the position of the oldest record that it keeps
+    next: int  # the position behind the newest record
+    synced: int  # records before this position are on the disk
+    spilled: int  # batches and pieces of values whose bytes are in the journal alone
+    spilled_bytes: int
+
+
+class Broker(NamedTuple):
+    """A broker itself, as Admin.broker() saw it."""
+
+    version: str
+    uptime: float  # seconds that it has run
+    cpu: Optional[float]  # seconds of processor time of all its threads; None: it does not tell
+    instance: int  # another number: another broker, or one without its old journal
+    durability: str  # of what it acknowledges, as Bus.durability
+    refused: int  # messages that it refused since it started
+    journal: Journal
+
+
+class Shard(NamedTuple):
+    """One of several brokers that are one bus, see errbusd(8)."""
+
+    number: int
+    endpoint: str  # of its broker, for Admin() and errbus.open(); nobody may be there
+    is_here: bool  # the broker that answers has it
 
 
 class Event(NamedTuple):
@@ -297,33 +328,61 @@ class Admin(_Handle):
         journal = _text(lib.bus_journal_state_name(pong.journal))
         return Pong(pong.trip_ns / 1e9, pong.uptime_ms / 1e3, journal)
 
-    def job_create(self, job: str, **options: Any) -> None:
-        """Creates a job.  The options are those of struct bus_job_options: min, max, join_window,
-        join_timeout, settle, max_restarts, deadline, pending, strategy, disclosure, deadlock and
-        auditor (a public key).  Times are seconds.  A job that was created with the same options is
-        no error.  Raises Settled if the job has other options or parties already, Denied if it has
-        ended, and Invalid for an option that does not exist."""
+    def job_create(
+        self,
+        job: str,
+        *,
+        min: int = 1,
+        max: int = 0,
+        join_window: Optional[float] = 30,
+        join_timeout: Optional[float] = 600,
+        settle: Optional[float] = 2,
+        max_restarts: int = 0,
+        deadline: Optional[float] = None,
+        pending: str = "deliver",
+        strategy: str = "causal",
+        disclosure: Optional[str] = None,
+        deadlock: str = "tell",
+        auditor: Optional[str] = None,
+    ) -> None:
+        """Creates a job, before its first party joins.  Times are seconds.
+
+        min: the job fails if fewer parties remain.  max: others wait for a place; 0: no limit.
+        join_window: for which the job waits for more parties than min; 0: min are enough at once,
+        and a missing party is not replaced.  join_timeout: for which parties wait for the job to
+        begin.  settle: for which the broker waits for reports before a verdict is final.
+        max_restarts: attempts after the first.  deadline: for all attempts together.
+
+        pending: what becomes of values that a party committed before it failed: "deliver", or
+        "replace": its error takes the place of those that were sent to nobody yet.  strategy: the
+        root of a failed job is the error to which the others lead ("causal"), that occurred first
+        ("earliest"), or that reached the broker first ("first").  disclosure: the most that parties
+        disclose of their errors, as in errbus.open(); None: each party chooses.  deadlock: the
+        event job.deadlock tells of parties that wait for each other ("tell"), or the youngest of
+        their waits fails ("fail").  auditor: the public key to which errors are sealed.
+
+        A job that was created with the same options is no error.  Raises Settled if the job has
+        other options or parties already, Denied if it has ended, and Invalid for an option out of
+        its range."""
         keep: List[Any] = []
         made = ffi.new("struct bus_job_options *")
         lib.shim_job_options_init(made)
-        words: Dict[str, Dict[str, int]] = {
-            "pending": _PENDING, "strategy": _STRATEGIES, "disclosure": DISCLOSURES,
-            "deadlock": _DEADLOCKS,
-        }
-        for name, value in options.items():
-            if name in words:
-                setattr(made, name, _one_of(words[name], value, name))
-            elif name in _JOB_TIMES:
-                setattr(made, name + "_ms", _wait.to_ms(value))
-            elif name in _JOB_NUMBERS:
-                setattr(made, name, value)
-            elif name == "auditor":
-                made.auditor = _or_null(value, keep)
-            else:
+        for name, number in (("min", min), ("max", max), ("max_restarts", max_restarts)):
+            if not 0 <= number <= _COUNT_MAX:
                 raise errors.Invalid(
-                    f"job_create() of {job}: a job has no option {name!r}; its options are "
-                    f"{', '.join(_JOB_OPTIONS)}"
+                    f"job_create() of {job}: {name} is from 0 to {_COUNT_MAX}, not {number}"
                 )
+            setattr(made, name, number)
+        made.join_window_ms = _wait.to_ms(join_window)
+        made.join_timeout_ms = _wait.to_ms(join_timeout)
+        made.settle_ms = _wait.to_ms(settle)
+        made.deadline_ms = _wait.to_ms(deadline)
+        made.pending = _one_of(_PENDING, pending, "pending")
+        made.strategy = _one_of(_STRATEGIES, strategy, "strategy")
+        if disclosure is not None:
+            made.disclosure = _one_of(DISCLOSURES, disclosure, "disclosure")
+        made.deadlock = _one_of(_DEADLOCKS, deadlock, "deadlock")
+        made.auditor = _or_null(auditor, keep)
         self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
 
     def job_cancel(self, job: str, why: Optional[str] = None) -> None:
@@ -372,6 +431,37 @@ class Admin(_Handle):
                 _text(lib.bus_state_name(row.state)), row.open, row.pending, row.next_seq, row.dead,
             ))
         return rows
+
+    def broker(self) -> Broker:
+        """The broker itself: its version, how long it has run, its processor time, its journal."""
+        found = self._ask(
+            lib.bus_admin_status_get_some, b"", 1 << lib.BUS_STATUS_JOB, self._timeout_ms,
+            kind="struct bus_status **", free=lib.bus_status_free,
+        )
+        journal = lib.bus_status_journal(found)
+        cpu_ms = lib.bus_status_cpu_ms(found)
+        return Broker(
+            _text(lib.bus_status_version(found)), lib.bus_status_uptime_ms(found) / 1e3,
+            cpu_ms / 1e3 if cpu_ms else None, lib.bus_status_instance(found),
+            _text(lib.bus_durability_name(lib.bus_status_durability(found))),
+            lib.bus_status_refused(found),
+            Journal(
+                _text(journal.backend), _text(journal.directory),
+                _text(lib.bus_journal_state_name(journal.state)), _text(journal.reason),
+                journal.bytes, journal.first, journal.next, journal.synced, journal.spilled,
+                journal.spilled_bytes,
+            ),
+        )
+
+    def shards(self) -> List[Shard]:
+        """All shards of the store of this broker, by their numbers.  A broker whose store has no
+        shards tells of none."""
+        found = self._ask(
+            lib.bus_shards_get, self._timeout_ms, kind="struct bus_shards **",
+            free=lib.bus_shards_free,
+        )
+        rows = [lib.bus_shards_at(found, i) for i in range(lib.bus_shards_count(found))]
+        return [Shard(row.number, _text(row.endpoint), row.is_here == 1) for row in rows]
 
     def who(self) -> List[WhoRow]:
         """The clients of the broker.  Raises Denied without the right admin."""

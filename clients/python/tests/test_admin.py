@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 """Jobs with members, status, dead letters, attachments and the tap."""
+import inspect
 import os
 import subprocess
 import sys
@@ -8,14 +9,12 @@ import threading
 import pytest
 
 import errbus
-from conftest import until
+from conftest import Broker, until
 
 
 def test_a_created_job_has_ranks_and_barriers(broker):
     with errbus.Admin(broker.endpoint) as admin:
         admin.job_create("train", min=2, max=2, join_window=0)
-        with pytest.raises(errbus.Invalid, match="no option"):
-            admin.job_create("other", colour="red")
         a, b = broker.open("a", job="train"), broker.open("b", job="train")
         ranks = [bus.membership(timeout=10) for bus in (a, b)]
         assert sorted(m.rank for m in ranks) == [0, 1] and ranks[0].world_size == 2
@@ -33,6 +32,48 @@ def test_a_created_job_has_ranks_and_barriers(broker):
         assert caught.value.error.type == "errbus.job_cancelled"
         assert a.verdict(10).type == "errbus.job_cancelled"
         assert isinstance(a.failure, errbus.Cancelled)
+
+
+def test_the_options_of_a_job_are_those_of_the_library(broker):
+    """A job that was created with the defaults of C differs in no option from one of Python."""
+    subprocess.run([os.environ["ERRBUS"], "job", "create", "train"], check=True, timeout=30,
+                   env=dict(os.environ, ERRBUS_SERVER=broker.endpoint))
+    others = {"min": 2, "max": 3, "join_window": 1, "join_timeout": None, "settle": 1,
+              "max_restarts": 1, "deadline": 60, "pending": "replace", "strategy": "first",
+              "disclosure": "full", "deadlock": "fail", "auditor": "ebp_" + "0" * 56}
+    names = inspect.signature(errbus.Admin.job_create).parameters
+    assert set(others) == set(names) - {"self", "job"}
+    with errbus.Admin(broker.endpoint) as admin:
+        admin.job_create("train")
+        for name, value in others.items():
+            with pytest.raises(errbus.Settled if name != "auditor" else errbus.Error):
+                admin.job_create("train", **{name: value})
+        for wrong in ({"min": -1}, {"max": 2**32}, {"strategy": "last"}, {"disclosure": "all"}):
+            with pytest.raises(errbus.Invalid, match=next(iter(wrong))):
+                admin.job_create("train", **wrong)
+
+
+def test_a_broker_tells_of_itself(broker, tmp_path):
+    with errbus.Admin(broker.endpoint) as admin:
+        first = admin.broker()
+        until(lambda: (admin.broker().cpu or 0) > (first.cpu or 0))
+        later = admin.broker()
+        assert admin.shards() == []
+    assert first.version == errbus.__version__ and later.uptime >= first.uptime >= 0
+    assert first.durability == "memory" and first.refused == 0
+    assert first.instance == later.instance != 0
+    assert (first.journal.backend, first.journal.bytes) == ("none", 0)
+    other = Broker(tmp_path / "journal")
+    try:
+        with errbus.Admin(other.endpoint) as admin:
+            other.open("alice").publish("w", b"value")
+            journal = admin.broker().journal
+            assert journal.backend == "folder" and journal.directory.endswith("journal")
+            assert journal.state == "well" and journal.reason == "" and journal.bytes > 0
+            until(lambda: admin.broker().journal.synced > 0)
+            assert admin.broker().instance != first.instance
+    finally:
+        other.close()
 
 
 def test_status_and_dead_letters(broker):
