@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from typing import (
-    Any, Callable, Generator, Generic, List, Optional, Type, TypeVar, Union, overload,
+    Any, Callable, Generator, Generic, Optional, Type, TypeVar, Union, overload,
 )
 
 from errbus import admin, errors
-from errbus._aio_wait import Descriptor, in_thread
+from errbus._aio_wait import Descriptor, in_thread, in_thread_as
 from errbus._why import Why, Without
 
 _Sync = TypeVar("_Sync", admin.Admin, admin.Tap)
@@ -58,85 +58,21 @@ class Admin(_Handle[admin.Admin]):
     ) -> None:
         super().__init__(endpoint, job, timeout, is_patient, key)
 
-    async def ping(self, channel: str = "control") -> admin.Pong:
-        """As errbus.Admin.ping()."""
-        return await in_thread(lambda: self.sync.ping(channel))
-
-    async def job_create(
-        self,
-        job: str,
-        *,
-        min: int = 1,
-        max: int = 0,
-        join_window: Optional[float] = 30,
-        join_timeout: Optional[float] = 600,
-        settle: Optional[float] = 2,
-        max_restarts: int = 0,
-        deadline: Optional[float] = None,
-        pending: str = "deliver",
-        strategy: str = "causal",
-        disclosure: Optional[str] = None,
-        deadlock: str = "tell",
-        auditor: Optional[str] = None,
-    ) -> None:
-        """As errbus.Admin.job_create()."""
-        await in_thread(lambda: self.sync.job_create(
-            job, min=min, max=max, join_window=join_window, join_timeout=join_timeout,
-            settle=settle, max_restarts=max_restarts, deadline=deadline, pending=pending,
-            strategy=strategy, disclosure=disclosure, deadlock=deadlock, auditor=auditor,
-        ))
-
-    async def job_cancel(self, job: str, why: Optional[str] = None) -> None:
-        """As errbus.Admin.job_cancel()."""
-        await in_thread(lambda: self.sync.job_cancel(job, why))
-
-    async def job_forget(self, job: str) -> None:
-        """As errbus.Admin.job_forget()."""
-        await in_thread(lambda: self.sync.job_forget(job))
-
-    async def job(self, job: str) -> admin.Job:
-        """As errbus.Admin.job()."""
-        return await in_thread(lambda: self.sync.job(job))
-
-    async def status(self, job: str = "") -> List[admin.StatusRow]:
-        """As errbus.Admin.status()."""
-        return await in_thread(lambda: self.sync.status(job))
-
-    async def broker(self) -> admin.Broker:
-        """As errbus.Admin.broker()."""
-        return await in_thread(self.sync.broker)
-
-    async def shards(self) -> List[admin.Shard]:
-        """As errbus.Admin.shards()."""
-        return await in_thread(self.sync.shards)
-
-    async def who(self) -> List[admin.WhoRow]:
-        """As errbus.Admin.who()."""
-        return await in_thread(self.sync.who)
-
-    async def access_reload(self) -> int:
-        """As errbus.Admin.access_reload()."""
-        return await in_thread(self.sync.access_reload)
-
-    async def dead(self, job: str, group: str) -> List[admin.Letter]:
-        """As errbus.Admin.dead()."""
-        return await in_thread(lambda: self.sync.dead(job, group))
-
-    async def dead_show(self, job: str, group: str, number: int) -> admin.Letter:
-        """As errbus.Admin.dead_show()."""
-        return await in_thread(lambda: self.sync.dead_show(job, group, number))
-
-    async def dead_replay(self, job: str, group: str, number: Optional[int] = None) -> int:
-        """As errbus.Admin.dead_replay()."""
-        return await in_thread(lambda: self.sync.dead_replay(job, group, number))
-
-    async def dead_drop(self, job: str, group: str, number: Optional[int] = None) -> int:
-        """As errbus.Admin.dead_drop()."""
-        return await in_thread(lambda: self.sync.dead_drop(job, group, number))
-
-    async def report(self, job: str, wait: bool = False) -> admin.Report:
-        """As errbus.Admin.report()."""
-        return await in_thread(lambda: self.sync.report(job, wait))
+    ping = in_thread_as(admin.Admin.ping)
+    job_create = in_thread_as(admin.Admin.job_create)
+    job_cancel = in_thread_as(admin.Admin.job_cancel)
+    job_forget = in_thread_as(admin.Admin.job_forget)
+    job = in_thread_as(admin.Admin.job)
+    status = in_thread_as(admin.Admin.status)
+    broker = in_thread_as(admin.Admin.broker)
+    shards = in_thread_as(admin.Admin.shards)
+    who = in_thread_as(admin.Admin.who)
+    access_reload = in_thread_as(admin.Admin.access_reload)
+    dead = in_thread_as(admin.Admin.dead)
+    dead_show = in_thread_as(admin.Admin.dead_show)
+    dead_replay = in_thread_as(admin.Admin.dead_replay)
+    dead_drop = in_thread_as(admin.Admin.dead_drop)
+    report = in_thread_as(admin.Admin.report)
 
     @overload
     async def why(
@@ -153,19 +89,9 @@ class Admin(_Handle[admin.Admin]):
         """As errbus.Admin.why()."""
         return await in_thread(lambda: self.sync._why(job, topic, seq, without))
 
-    async def attachments(self, job: str, error_id: str) -> List[admin.Attachment]:
-        """As errbus.Admin.attachments()."""
-        return await in_thread(lambda: self.sync.attachments(job, error_id))
-
-    async def attachment(self, job: str, error_id: str, name: str) -> bytes:
-        """As errbus.Admin.attachment()."""
-        return await in_thread(lambda: self.sync.attachment(job, error_id, name))
-
-    async def open_attachment(
-        self, job: str, error: errors.RemoteError, name: str, key: str
-    ) -> bytes:
-        """As errbus.Admin.open_attachment()."""
-        return await in_thread(lambda: self.sync.open_attachment(job, error, name, key))
+    attachments = in_thread_as(admin.Admin.attachments)
+    attachment = in_thread_as(admin.Admin.attachment)
+    open_attachment = in_thread_as(admin.Admin.open_attachment)
 
 
 class Tap(_Handle[admin.Tap]):

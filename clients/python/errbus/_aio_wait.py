@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
 from typing import (
-    Any, Awaitable, Callable, Generator, Generic, List, Optional, Type, TypeVar,
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Generator, Generic, List, Optional, Type,
+    TypeVar,
 )
 
 from errbus import _wait, errors
 from errbus._bus import Bus
 from errbus._errbus import ffi, lib
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    _Words = ParamSpec("_Words")
 
 _Result = TypeVar("_Result")
 _NEVER_FITS = "errbus.never_fits"
@@ -44,6 +51,32 @@ async def in_thread(call: Callable[[], _Result]) -> _Result:
         return await future
     finally:
         given_up.set()
+
+
+def in_thread_as(
+    call: Callable[Concatenate[Any, _Words], _Result]
+) -> Callable[Concatenate[Any, _Words], Coroutine[Any, Any, _Result]]:
+    """A method of a class of asyncio: it awaits the same call of its `sync`, on a thread."""
+
+    @functools.wraps(call)
+    async def awaited(self: Any, /, *words: _Words.args, **named: _Words.kwargs) -> _Result:
+        return await in_thread(lambda: call(self.sync, *words, **named))
+
+    awaited.__doc__ = f"As errbus.{call.__qualname__}()."
+    return awaited
+
+
+def at_once_as(
+    call: Callable[Concatenate[Any, _Words], _Result]
+) -> Callable[Concatenate[Any, _Words], _Result]:
+    """A method of a class of asyncio: the same call of its `sync`, which does not wait."""
+
+    @functools.wraps(call)
+    def same(self: Any, /, *words: _Words.args, **named: _Words.kwargs) -> _Result:
+        return call(self.sync, *words, **named)
+
+    same.__doc__ = f"As errbus.{call.__qualname__}()."
+    return same
 
 
 class Opening(Generic[_Result]):

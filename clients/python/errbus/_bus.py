@@ -30,6 +30,7 @@ DISCLOSURES = {"full": 1, "message": 2, "type": 3, "none": 4}
 RUN_RULES = {"as_found": 0, "continue": 1, "follow": 2, "next": 3}
 _USERS_WAIT_S = 10.0  # close() waits so long for calls of other threads
 _EXIT_S = 1.0
+SEND_TIMEOUT_S = 30.0
 _NO_REQUEST = 2**64 - 1
 
 Slots = Iterable[Tuple[str, int]]
@@ -736,7 +737,7 @@ def open(
     lost_after: Optional[float] = None,
     reconnect_grace: Optional[float] = None,
     broker_lost: Optional[float] = None,
-    send_timeout: Optional[float] = 30,
+    send_timeout: Optional[float] = SEND_TIMEOUT_S,
     outbox_bytes: int = 0,
     inbox_bytes: int = 0,
     disclosure: Optional[str] = None,
@@ -773,9 +774,11 @@ def open(
     else ~/.config/errbus/key.  traceparent: that of W3C Trace Context, None is $TRACEPARENT, ""
     none: errors of this party have its trace_id.
 
-    Raises TimedOut if no broker is in reach, Lost if only its data channel is not, Denied for a name
-    that is in use or a key that the broker does not know, Protocol for a broker of another version,
-    and Invalid for a wrong option.
+    Raises TimedOut if no broker is in reach within timeout: the type of its error is
+    errbus.unreachable, or errbus.no_greeting where something accepts connections and says nothing.
+    Raises Lost if only the data channel is out of reach, Protocol for a broker of another version,
+    and Invalid for a wrong option.  Raises Denied for a name that is in use, for a key that the
+    broker does not know, and with the type errbus.unreachable where what listens is no broker.
     """
     keep: List[Any] = []
     options = ffi.new("struct bus_options *")

@@ -18,19 +18,23 @@ the calls of Admin.  All other calls do not wait, and are those of errbus.Bus.
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from typing import (
-    Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Optional, Tuple, Type, TypeVar,
-    Union,
+    TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Dict, Iterable, List, Optional, Tuple, Type,
+    TypeVar, Union,
 )
 
 import errbus
 from errbus import errors
 from errbus._aio_admin import Admin, Tap
-from errbus._aio_wait import Descriptor, Opening, Room, in_thread
-from errbus._bus import Gathered, Membership, Run, Slots
+from errbus._aio_wait import Descriptor, Opening, Room, at_once_as, in_thread, in_thread_as
+from errbus._bus import SEND_TIMEOUT_S, Gathered, Run, Slots
 from errbus._errbus import ffi, lib
 from errbus._sub import PartyEnded, ended, value_of
+
+if TYPE_CHECKING:
+    from errbus._aio_wait import _Words
 
 __all__ = ["Admin", "Bus", "Message", "Slot", "Subscription", "Tap", "open"]
 
@@ -347,7 +351,7 @@ class Bus:
     """As errbus.Bus, for one event loop.  sync is that errbus.Bus.  If open() made it, its calls
     that send do not wait for room: they raise Full at once."""
 
-    def __init__(self, bus: errbus.Bus, send_timeout: Optional[float] = 30) -> None:
+    def __init__(self, bus: errbus.Bus, send_timeout: Optional[float] = SEND_TIMEOUT_S) -> None:
         self.sync = bus
         self.party, self.job, self.replies = bus.party, bus.job, bus.replies
         self._answers = _Answers(bus)
@@ -364,9 +368,7 @@ class Bus:
         finally:
             self._answers.forget(topic, seq, future)
 
-    async def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
-        """As errbus.Bus.stands()."""
-        await in_thread(lambda: self.sync.stands(topic, seq, timeout))
+    stands = in_thread_as(errbus.Bus.stands)
 
     async def gather(
         self,
@@ -442,23 +444,9 @@ class Bus:
             f"{len(rows)} values of {topic}", topic, lambda: self.sync.publish_many(topic, rows)
         )
 
-    async def retract(
-        self,
-        topic: str,
-        seq: int,
-        error: Optional[BaseException] = None,
-        timeout: Optional[float] = None,
-    ) -> None:
-        """As errbus.Bus.retract()."""
-        await in_thread(lambda: self.sync.retract(topic, seq, error, timeout))
-
-    def refusals(self) -> List[errors.RemoteError]:
-        """As errbus.Bus.refusals()."""
-        return self.sync.refusals()
-
-    def notices(self) -> List[errors.RemoteError]:
-        """As errbus.Bus.notices()."""
-        return self.sync.notices()
+    retract = in_thread_as(errbus.Bus.retract)
+    refusals = at_once_as(errbus.Bus.refusals)
+    notices = at_once_as(errbus.Bus.notices)
 
     def subscribe(
         self,
@@ -533,42 +521,20 @@ class Bus:
         workers: List[Any] = self.__dict__.setdefault("_tasks", [])
         return workers
 
-    async def flush(self, timeout: Optional[float] = None) -> None:
-        """As errbus.Bus.flush()."""
-        await in_thread(lambda: self.sync.flush(timeout))
-
-    async def complete(self, timeout: Optional[float] = None) -> None:
-        """As errbus.Bus.complete()."""
-        await in_thread(lambda: self.sync.complete(timeout))
-
-    async def membership(self, after: int = 0, timeout: Optional[float] = None) -> Membership:
-        """As errbus.Bus.membership()."""
-        return await in_thread(lambda: self.sync.membership(after, timeout))
-
-    async def barrier(self, epoch: int, timeout: Optional[float] = None) -> None:
-        """As errbus.Bus.barrier()."""
-        await in_thread(lambda: self.sync.barrier(epoch, timeout))
-
-    async def verdict(self, timeout: Optional[float] = None) -> errors.RemoteError:
-        """As errbus.Bus.verdict()."""
-        return await in_thread(lambda: self.sync.verdict(timeout))
-
-    def fail(self, error: Optional[BaseException] = None) -> None:
-        """As errbus.Bus.fail()."""
-        self.sync.fail(error)
-
-    def progress(self, within: Optional[float], where: Optional[str] = None) -> None:
-        """As errbus.Bus.progress()."""
-        self.sync.progress(within, where)
+    flush = in_thread_as(errbus.Bus.flush)
+    complete = in_thread_as(errbus.Bus.complete)
+    membership = in_thread_as(errbus.Bus.membership)
+    barrier = in_thread_as(errbus.Bus.barrier)
+    verdict = in_thread_as(errbus.Bus.verdict)
+    fail = at_once_as(errbus.Bus.fail)
+    progress = at_once_as(errbus.Bus.progress)
+    failure_fileno = at_once_as(errbus.Bus.failure_fileno)
+    stop = at_once_as(errbus.Bus.stop)
 
     @property
     def failure(self) -> Optional[errors.RemoteError]:
         """As errbus.Bus.failure."""
         return self.sync.failure
-
-    def failure_fileno(self) -> int:
-        """As errbus.Bus.failure_fileno()."""
-        return self.sync.failure_fileno()
 
     @property
     def durability(self) -> str:
@@ -584,10 +550,6 @@ class Bus:
     def token(self) -> str:
         """As errbus.Bus.token."""
         return self.sync.token
-
-    def stop(self) -> None:
-        """As errbus.Bus.stop()."""
-        self.sync.stop()
 
     async def close(self, timeout: float = 5) -> None:
         """As errbus.Bus.close().  Each wait under way raises Closed."""
@@ -643,45 +605,25 @@ async def _serve(sub: Subscription, function: Callable[[Message], Awaitable[Any]
                 raise
 
 
-def open(
-    endpoint: Optional[str] = None,
-    *,
-    job: Optional[str] = None,
-    party: Optional[str] = None,
-    timeout: Optional[float] = 30,
-    heartbeat: Optional[float] = None,
-    lost_after: Optional[float] = None,
-    reconnect_grace: Optional[float] = None,
-    broker_lost: Optional[float] = None,
-    send_timeout: Optional[float] = 30,
-    outbox_bytes: int = 0,
-    inbox_bytes: int = 0,
-    disclosure: Optional[str] = None,
-    run: Optional[str] = None,
-    run_rule: str = "as_found",
-    guard: bool = False,
-    token: Optional[str] = None,
-    auditor: Optional[str] = None,
-    key: Optional[str] = None,
-    traceparent: Optional[str] = None,
-) -> "Opening[Bus]":
-    """As errbus.open(): `async with errbus.aio.open() as bus`, or `bus = await errbus.aio.open()`.
+def _opening(
+    join: Callable[_Words, errbus.Bus]
+) -> Callable[_Words, Opening[Bus]]:
+    """The same call for asyncio, with the same words."""
 
-    Raises as errbus.open().  Where something else than errbusd listens, it raises Denied if that
-    speaks no ZeroMQ (the type of its error is errbus.unreachable), and TimedOut if that says nothing
-    (errbus.no_greeting).
-    """
+    @functools.wraps(join)
+    def opening(*words: _Words.args, **named: _Words.kwargs) -> Opening[Bus]:
+        async def opened() -> Bus:
+            send_timeout: Any = named.get("send_timeout", SEND_TIMEOUT_S)
+            polls: Any = {**named, "send_timeout": 0}
+            return Bus(await in_thread(lambda: join(*words, **polls)), send_timeout)
 
-    def join() -> errbus.Bus:
-        return errbus.open(
-            endpoint, job=job, party=party, timeout=timeout, heartbeat=heartbeat,
-            lost_after=lost_after, reconnect_grace=reconnect_grace, broker_lost=broker_lost,
-            send_timeout=0, outbox_bytes=outbox_bytes, inbox_bytes=inbox_bytes,
-            disclosure=disclosure, run=run, run_rule=run_rule, guard=guard, token=token,
-            auditor=auditor, key=key, traceparent=traceparent,
-        )
+        return Opening(opened)
 
-    async def opened() -> Bus:
-        return Bus(await in_thread(join), send_timeout)
+    opening.__doc__ = (
+        "As errbus.open(): `async with errbus.aio.open() as bus`, or `bus = await "
+        "errbus.aio.open()`."
+    )
+    return opening
 
-    return Opening(opened)
+
+open = _opening(errbus.open)
