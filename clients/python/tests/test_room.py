@@ -27,8 +27,10 @@ def still(broker):
     go_on()
 
 
-def test_a_reply_waits_for_room(broker, still):
-    master, member = broker.open("master"), broker.open("member", outbox_bytes=OUTBOX)
+def without_room_to_reply(broker, still, **options):
+    """A master, a member that holds its request, the request's number, the task, and what lets the
+    broker go on."""
+    master, member = broker.open("master"), broker.open("member", outbox_bytes=OUTBOX, **options)
     member.publish("w", b"")
     sub = member.subscribe("master/tasks", group="team")
     number = master.ask("tasks", b"")
@@ -36,6 +38,11 @@ def test_a_reply_waits_for_room(broker, still):
     member.flush(20)
     go_on = still()
     member.publish("w", MOST)
+    return master, member, number, task, go_on
+
+
+def test_a_reply_waits_for_room(broker, still):
+    master, member, number, task, go_on = without_room_to_reply(broker, still)
     timer = threading.Timer(1, go_on)
     timer.start()
     task.reply(MOST)
@@ -44,15 +51,7 @@ def test_a_reply_waits_for_room(broker, still):
 
 
 def test_a_reply_without_room_raises_and_can_be_repeated(broker, still):
-    master = broker.open("master")
-    member = broker.open("member", outbox_bytes=OUTBOX, send_timeout=0.3)
-    member.publish("w", b"")
-    sub = member.subscribe("master/tasks", group="team")
-    number = master.ask("tasks", b"")
-    task = sub.recv(20)
-    member.flush(20)
-    go_on = still()
-    member.publish("w", MOST)
+    master, member, number, task, go_on = without_room_to_reply(broker, still, send_timeout=0.3)
     began = time.monotonic()
     with pytest.raises(errbus.Full, match="member of job default waited 0.3 s for room for a reply"):
         task.reply(MOST)
