@@ -115,6 +115,13 @@ static short wanted(const struct cable_flow *in, const struct cable_flow *out)
     return (short)((in->count == 0 ? POLLIN : 0) | (out->count > 0 ? POLLOUT : 0));
 }
 
+/* An end that hung up is told of whatever was asked.  While nothing can be done about it, because
+ * the other end takes nothing, it is not looked at. */
+static struct pollfd item_of(int fd, short events)
+{
+    return (struct pollfd){.fd = events != 0 ? fd : -1, .events = events};
+}
+
 /* Where nothing passes, nothing is waited for. */
 static size_t list_items(const struct cable *cable, bool is_silent, struct pollfd *items)
 {
@@ -124,10 +131,8 @@ static size_t list_items(const struct cable *cable, bool is_silent, struct pollf
         items[count++] = (struct pollfd){.fd = cable->ends[i].listener, .events = POLLIN};
     for (size_t i = 0; i < CABLE_PAIRS_MAX; i++) {
         const struct cable_pair *pair = &cable->pairs[i];
-        items[count++] = (struct pollfd){.fd = is_silent ? -1 : pair->near,
-                                         .events = wanted(&pair->out, &pair->back)};
-        items[count++] = (struct pollfd){.fd = is_silent ? -1 : pair->far,
-                                         .events = wanted(&pair->back, &pair->out)};
+        items[count++] = item_of(pair->near, is_silent ? 0 : wanted(&pair->out, &pair->back));
+        items[count++] = item_of(pair->far, is_silent ? 0 : wanted(&pair->back, &pair->out));
     }
     return count;
 }
