@@ -87,7 +87,8 @@ static const struct event_shards *tell_list(void *arg)
     return &sharding->list;
 }
 
-bool sharding_begin(struct sharding *sharding, const struct config *config, uint64_t epoch,
+bool sharding_begin(struct sharding *sharding, const struct config *config,
+                    const struct directory_asker *asker,
                     const struct authentication *authentication, const char *control,
                     struct core_port *port)
 {
@@ -102,7 +103,7 @@ bool sharding_begin(struct sharding *sharding, const struct config *config, uint
         return false;
     char *names = names_of(core_port_core(port));
     struct directory *directory =
-        names != NULL ? directory_open(config->journal, &shard, epoch) : NULL;
+        names != NULL ? directory_open(config->journal, &shard, asker) : NULL;
     if (directory != NULL)
         sharding->thread = directory_thread_open(&directory, announced, names);
     free(names);

@@ -48,9 +48,10 @@ void sharding_fini(struct sharding *sharding);
 /* What may be missing. */
 #define SHARDING_LACKS                                                                             \
     "too little memory, or no address for clients: name one with --advertise-control"
-/* Begins, if the journal has shards; after the replay.  epoch: the lease of the journal; control:
- * where the control channel listens.  false: something is missing. */
-bool sharding_begin(struct sharding *sharding, const struct config *config, uint64_t epoch,
+/* Begins, if the journal has shards; after the replay.  asker: the owner of the journal;
+ * control: where the control channel listens.  false: something is missing. */
+bool sharding_begin(struct sharding *sharding, const struct config *config,
+                    const struct directory_asker *asker,
                     const struct authentication *authentication, const char *control,
                     struct core_port *port);
 

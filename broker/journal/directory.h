@@ -26,9 +26,14 @@ struct directory_place {
     char endpoint[LIMIT_ENDPOINT_BYTES + 1];
 };
 
-/* where: the name of the journal; epoch: its lease.  Connects when it is asked.  NULL: no memory.
- */
-struct directory *directory_open(const char *where, const struct disk_shard *shard, uint64_t epoch);
+/* Who asks: the owner of the journal. */
+struct directory_asker {
+    uint64_t epoch;     /* its lease */
+    const char *holder; /* borrowed until directory_open() returns */
+};
+/* where: the name of the journal.  Connects when it is asked.  NULL: no memory. */
+struct directory *directory_open(const char *where, const struct disk_shard *shard,
+                                 const struct directory_asker *asker);
 void directory_close(struct directory **directory);
 
 /* All of these return 0; -EAGAIN: not now, and directory_why() says why; -EACCES: the server
@@ -65,6 +70,7 @@ void directory_give_up(struct directory *directory);
 /* The same through this door, which it takes over. */
 struct door;
 struct directory *directory_open_door(struct door **door, const char *conninfo,
-                                      const struct disk_shard *shard, uint64_t epoch);
+                                      const struct disk_shard *shard,
+                                      const struct directory_asker *asker);
 
 #endif

@@ -23,7 +23,7 @@
 #define DISK_FENCED EOWNERDEAD       /* the disk is another's by now; nothing was done */
 #define DISK_UNKNOWN EPROTONOSUPPORT /* no disk has this scheme */
 
-enum { DISK_KEEP_MS = 500 };
+enum { DISK_KEEP_MS = 500, DISK_HOLDER_BYTES = 160 };
 
 enum disk_how {
     DISK_READ,  /* for reading */
@@ -35,11 +35,13 @@ enum disk_how {
 struct disk_owner {
     uint64_t lease; /* this caller's; not less than that of any owner before */
     int64_t pid;    /* the other process that has the disk; 0: not known */
+    /* This caller, where a disk that lost a lease may give it again; "": the lease is enough. */
+    char holder[DISK_HOLDER_BYTES];
 };
 
 struct disk;
 struct disk_ops {
-    /* One owner at a time, until close.  0: out_owner->lease is set.  -EWOULDBLOCK: another has
+    /* One owner at a time, until close.  0: out_owner has the lease.  -EWOULDBLOCK: another has
      * it, and out_owner->pid is set.  With is_reader nothing is written, and where there is no
      * lock, and none can be made, none is taken.  An owner may lose the disk to another one: then
      * sync, sync_until and sync_names return -DISK_FENCED, and any call that changes something may.

@@ -493,6 +493,7 @@ static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *o
     if (result == 0)
         result = fill_cache(postgres);
     *out_owner = (struct disk_owner){.lease = postgres->store.epoch};
+    memcpy(out_owner->holder, postgres->store.holder, sizeof out_owner->holder);
     disk->why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
     return result;
 }

@@ -65,6 +65,11 @@ uint64_t journal_lease(const struct journal *journal)
     return journal->lease;
 }
 
+const char *journal_holder(const struct journal *journal)
+{
+    return journal->holder;
+}
+
 uint64_t journal_id(const struct journal *journal)
 {
     return journal->id;

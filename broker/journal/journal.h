@@ -107,6 +107,8 @@ void journal_give_up(struct journal *journal);
 void journal_away(const struct journal *journal, char *out);
 /* The lease that journal_open() took. */
 uint64_t journal_lease(const struct journal *journal);
+/* Who has it: a text that no other owner had, where a lease may be given again; "". */
+const char *journal_holder(const struct journal *journal);
 /* The random number by which it was made. */
 uint64_t journal_id(const struct journal *journal);
 /* Positions of the oldest record that is kept, and of the next one at the earliest.  Positions may

@@ -24,6 +24,7 @@ struct segment {
 struct journal {
     uint64_t id;
     uint64_t lease;
+    char holder[DISK_HOLDER_BYTES]; /* of the lease; "" */
     uint64_t first;
     uint64_t next;
     uint64_t synced;

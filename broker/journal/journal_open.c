@@ -32,6 +32,7 @@ static enum journal_err opening_lock(struct journal *journal, const struct journ
            options->on_locked(options->on_locked_arg))
         result = journal->disk->ops->lock(journal->disk, false, &owner);
     journal->lease = owner.lease;
+    memcpy(journal->holder, owner.holder, sizeof journal->holder);
     if (result != -EWOULDBLOCK)
         return result == 0 ? JOURNAL_OK : journal_complain(journal, "lock", "written", result);
     if (owner.pid > 0)

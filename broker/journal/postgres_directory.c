@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* postgres_directory.c -- the directory of jobs and brokers in PostgreSQL; see directory.h.
  *
- * What changes the rows of a shard finds the epoch of its holder, and locks the row of the shard
+ * What changes the rows of a shard finds its holder and the epoch, and locks the row of the shard
  * until it is committed.  So a broker that lost the shard changes nothing that the next one said.
  * An assignment needs no fence: it is to the shard, whoever holds it. */
 #include "broker/journal/directory.h"
@@ -13,16 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The holder of this epoch has the shard still, and no other one takes it before the commit. */
+/* This holder of this epoch has the shard still, and no other one takes it before the commit. */
 #define IS_OURS                                                                                    \
-    " EXISTS (SELECT FROM errbus_shard WHERE shard = $1::int AND epoch = $2::int8 FOR SHARE)"
+    " EXISTS (SELECT FROM errbus_shard WHERE shard = $1::int AND epoch = $2::int8"                 \
+    " AND holder = $3::text FOR SHARE)"
 
 struct directory {
     struct store store; /* its connection alone is used */
 };
 
 struct directory *directory_open_door(struct door **door, const char *conninfo,
-                                      const struct disk_shard *shard, uint64_t epoch)
+                                      const struct disk_shard *shard,
+                                      const struct directory_asker *asker)
 {
     struct directory *directory = calloc(1, sizeof *directory);
     if (directory == NULL) {
@@ -30,18 +32,21 @@ struct directory *directory_open_door(struct door **door, const char *conninfo,
         *door = NULL;
         return NULL;
     }
-    if (store_init(&directory->store, door, conninfo, shard->number, shard->replicas) < 0)
+    if (store_init(&directory->store, door, conninfo, shard->number, shard->replicas) < 0) {
         directory_close(&directory);
-    else
-        directory->store.epoch = epoch;
+        return NULL;
+    }
+    directory->store.epoch = asker->epoch;
+    snprintf(directory->store.holder, sizeof directory->store.holder, "%s", asker->holder);
     return directory;
 }
 
-struct directory *directory_open(const char *where, const struct disk_shard *shard, uint64_t epoch)
+struct directory *directory_open(const char *where, const struct disk_shard *shard,
+                                 const struct directory_asker *asker)
 {
     const char *rest = strchr(where, ':');
     struct door *door = rest != NULL ? door_new() : NULL;
-    return door != NULL ? directory_open_door(&door, rest + 1, shard, epoch) : NULL;
+    return door != NULL ? directory_open_door(&door, rest + 1, shard, asker) : NULL;
 }
 
 void directory_close(struct directory **directory)
@@ -168,27 +173,29 @@ int directory_begin(struct directory *directory, const char *control, const char
 {
     const struct door_param shard = door_number(directory->store.shard);
     const struct door_param epoch = door_number(directory->store.epoch);
+    const struct door_param holder = door_text(directory->store.holder);
     const struct door_statement statements[] = {
         {.sql = "DELETE FROM errbus_job WHERE shard = $1::int"
-                " AND job <> ALL (string_to_array($3::text, '/')) AND" IS_OURS,
-         .params = {shard, epoch, door_text(jobs)},
-         .count = 3},
+                " AND job <> ALL (string_to_array($4::text, '/')) AND" IS_OURS,
+         .params = {shard, epoch, holder, door_text(jobs)},
+         .count = 4},
         {.sql = "INSERT INTO errbus_job (job, shard)"
-                " SELECT unnest(string_to_array($3::text, '/')), $1::int WHERE" IS_OURS
+                " SELECT unnest(string_to_array($4::text, '/')), $1::int WHERE" IS_OURS
                 " ON CONFLICT DO NOTHING",
-         .params = {shard, epoch, door_text(jobs)},
-         .count = 3},
+         .params = {shard, epoch, holder, door_text(jobs)},
+         .count = 4},
         {.sql = "INSERT INTO errbus_endpoint (shard, epoch, control)"
-                " SELECT $1::int, $2::int8, $3::text WHERE" IS_OURS
+                " SELECT $1::int, $2::int8, $4::text WHERE" IS_OURS
                 " ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch,"
                 " control = excluded.control",
-         .params = {shard, epoch, door_text(control)},
-         .count = 3},
+         .params = {shard, epoch, holder, door_text(control)},
+         .count = 4},
         {.sql = "SELECT (SELECT epoch FROM errbus_shard WHERE shard = $1::int)::text,"
                 " count(*) FILTER (WHERE shard <> $1::int)::text,"
                 " left(string_agg(job, ', ' ORDER BY job) FILTER (WHERE shard <> $1::int),"
                 " $3::int),"
-                " string_agg(job, '/') FILTER (WHERE shard = $1::int)"
+                " string_agg(job, '/') FILTER (WHERE shard = $1::int),"
+                " (SELECT holder FROM errbus_shard WHERE shard = $1::int)"
                 " FROM errbus_job WHERE job = ANY (string_to_array($2::text, '/'))",
          .params = {shard, door_text(jobs), door_number(DIRECTORY_NAMES_CHARACTERS)},
          .count = 3}};
@@ -198,7 +205,8 @@ int directory_begin(struct directory *directory, const char *control, const char
     if (result < 0)
         return result;
     uint64_t found = strtoull(answer_text(directory, &answer, 0, 0), NULL, 10);
-    bool is_ours = found == directory->store.epoch;
+    bool is_ours = found == directory->store.epoch &&
+                   strcmp(answer_text(directory, &answer, 0, 4), directory->store.holder) == 0;
     bool is_read = is_ours && read_begun(directory, &answer, out);
     if (is_ours && !is_read)
         snprintf(directory->store.why, sizeof directory->store.why, "out of memory");
@@ -262,10 +270,10 @@ int directory_leave(struct directory *directory, const char *job)
 {
     const struct door_statement statements[] = {
         {.sql = "SELECT set_config('synchronous_commit', 'local', true)"},
-        {.sql = "DELETE FROM errbus_job WHERE job = $3::text AND shard = $1::int AND" IS_OURS,
+        {.sql = "DELETE FROM errbus_job WHERE job = $4::text AND shard = $1::int AND" IS_OURS,
          .params = {door_number(directory->store.shard), door_number(directory->store.epoch),
-                    door_text(job)},
-         .count = 3}};
+                    door_text(directory->store.holder), door_text(job)},
+         .count = 4}};
     struct door_answer answer;
     int result = ask_directory(directory, statements, 2, &answer);
     if (result == 0)

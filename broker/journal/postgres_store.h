@@ -40,7 +40,6 @@
 enum {
     STORE_TERMS_CHARACTERS = 255, /* of STORE_TERMS */
     STORE_VERSION = 2,
-    STORE_HOLDER_BYTES = 160,
     STORE_PIECE_BYTES = 256 * 1024, /* of one row */
     STORE_PIECES_AT_ONCE = 32,      /* rows of one answer */
     STORE_EPOCHS_KEPT = 1000,       /* of which is known who took them */
@@ -81,7 +80,7 @@ struct store {
     char *conninfo;
     unsigned shard;
     unsigned replicas; /* standbys that must confirm each commit */
-    char holder[STORE_HOLDER_BYTES];
+    char holder[DISK_HOLDER_BYTES];
     struct store_found found;
     uint64_t epoch; /* 0: not the holder */
     uint64_t seq;   /* of the last commit */

@@ -28,7 +28,7 @@ static struct door_param text_param(const char *text)
 int store_init(struct store *store, struct door **door, const char *conninfo, unsigned shard,
                unsigned replicas)
 {
-    char host[STORE_HOLDER_BYTES / 2] = "";
+    char host[DISK_HOLDER_BYTES / 2] = "";
     uint64_t random = 0;
     *store = (struct store){.door = *door, .shard = shard, .replicas = replicas};
     (*door)->check = "SELECT " STORE_TERMS;

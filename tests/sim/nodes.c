@@ -18,7 +18,7 @@ enum {
     PIECES_MAX = 384,
     ROWS_MAX = FILES_MAX + PIECES_MAX,
     FIELDS_MAX = 8,
-    TEXT_BYTES = STORE_HOLDER_BYTES,
+    TEXT_BYTES = DISK_HOLDER_BYTES,
     NODES = 3,
     TAKEN_MAX = 16, /* of the last epochs it is known who took them */
     SESSIONS_MAX = 65536,
@@ -43,14 +43,14 @@ struct file_row {
 struct taken {
     uint64_t epoch;
     uint64_t seq;
-    char holder[STORE_HOLDER_BYTES];
+    char holder[DISK_HOLDER_BYTES];
 };
 /* The tables behind one commit. */
 struct tables {
     struct tables *older; /* of all that were ever made, to be freed */
     uint64_t epoch;
     uint64_t seq;
-    char holder[STORE_HOLDER_BYTES];
+    char holder[DISK_HOLDER_BYTES];
     uint64_t session;
     int64_t ends_ms;
     bool is_free; /* ends is '-infinity' */

@@ -151,7 +151,8 @@ static void must_be_there(const char *rows)
     cr_expect_str_eq(found, rows);
 }
 
-/* What it says of itself and of its jobs comes behind what the next holder said. */
+/* What it says of itself and of its jobs comes behind what the next holder said.  Where a server was
+ * promoted that lacks an epoch, that epoch has two holders. */
 Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
 {
     char where[POSTGRES_CONNINFO_BYTES + 16];
@@ -162,9 +163,11 @@ Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
     shard_must_serve(&shard, 0);
     shard_kill(&shard, 0);
     snprintf(where, sizeof where, "postgres:%s", postgres.conninfo);
-    struct directory *old = directory_open(where, &place, 7);
-    struct directory *next = directory_open(where, &place, 8);
-    cr_assert(postgres_query(&postgres, 0, "UPDATE errbus_shard SET epoch = 8 RETURNING 1",
+    struct directory *old = directory_open(where, &place, &(struct directory_asker){7, "b"});
+    struct directory *next = directory_open(where, &place, &(struct directory_asker){8, "b"});
+    struct directory *other = directory_open(where, &place, &(struct directory_asker){8, "c"});
+    cr_assert(postgres_query(&postgres, 0,
+                             "UPDATE errbus_shard SET epoch = 8, holder = 'b' RETURNING 1",
                              (char[8]){""}, 8),
               "%s", postgres.why);
     cr_assert_eq(directory_begin(next, "tcp://next:1", "mine", &begun), 0, "%s",
@@ -173,8 +176,12 @@ Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
     must_be_there("mine 0; tcp://next:1");
     cr_expect_eq(directory_begin(old, "tcp://old:1", "other", &begun), -DISK_FENCED);
     must_be_there("mine 0; tcp://next:1");
-    cr_expect_eq(directory_leave(old, "mine"), 0);
+    cr_expect_eq(directory_begin(other, "tcp://other:1", "other", &begun), -DISK_FENCED);
     must_be_there("mine 0; tcp://next:1");
+    cr_expect_eq(directory_leave(old, "mine"), 0);
+    cr_expect_eq(directory_leave(other, "mine"), 0);
+    must_be_there("mine 0; tcp://next:1");
+    directory_close(&other);
     directory_close(&old);
     directory_close(&next);
 }

@@ -20,7 +20,7 @@ enum {
     FILES_MAX = 16,
     PIECES_MAX = 64,
     FIELDS_MAX = 8,
-    TEXT_BYTES = STORE_HOLDER_BYTES,
+    TEXT_BYTES = DISK_HOLDER_BYTES,
     BODY_BYTES = 2 * STORE_PIECE_BYTES + 1,
 };
 
@@ -43,7 +43,7 @@ struct file_row {
 static struct {
     uint64_t epoch;
     uint64_t seq;
-    char holder[STORE_HOLDER_BYTES];
+    char holder[DISK_HOLDER_BYTES];
     struct file_row files[FILES_MAX];
     size_t file_count;
     struct piece pieces[PIECES_MAX];

@@ -84,9 +84,10 @@ static void init(void)
                                         .rest = server_ignore,
                                         .close = server_ignore};
     static const struct disk_shard shard = {.number = 4};
+    static const struct directory_asker asker = {3, "a 1 x"};
     server = (struct server){.door = {.ops = &ops}};
     struct door *door = &server.door;
-    directory = directory_open_door(&door, "host=a", &shard, 3);
+    directory = directory_open_door(&door, "host=a", &shard, &asker);
     cr_assert_not_null(directory);
 }
 
@@ -120,11 +121,15 @@ Test(postgres_directory, finds_that_another_broker_has_the_shard)
     server.fields[1] = "2";
     server.fields[2] = "x, y";
     server.fields[3] = "z";
+    server.fields[4] = "a 1 x";
     cr_assert_eq(directory_begin(directory, "tcp://a:1", "x/y/z", &begun), 0);
     cr_expect_eq(begun.others, 2);
     cr_expect_str_eq(begun.names, "x, y");
     cr_expect_str_eq(begun.ours, "z");
     free(begun.ours);
+    server.fields[4] = "b 2 y"; /* a server that lacks the epoch gave it again */
+    cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), -DISK_FENCED);
+    server.fields[4] = "a 1 x";
     server.fields[0] = "4";
     cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), -DISK_FENCED);
 }
