@@ -11,6 +11,7 @@
  *
  *   TEST_LONG=1        100 kills of a broker, and 30 of each of the others
  *   TORTURE_PART=N     an Nth of them
+ *   TORTURE_ONLY=NAME  one of them alone, such as 'brokers killed'
  *   TORTURE_SEED=N     another course of events; it is told if the test fails */
 #include "tests/lib/cable.h"
 #include "tests/lib/diaries.h"
@@ -72,6 +73,7 @@ static struct pulse {
     pthread_t threads[2];
     bool is_started;
     atomic_bool is_over;
+    atomic_bool is_still;      /* nothing is published any more */
     atomic_ullong begun_ns;    /* when the value was published that was acknowledged last ... */
     atomic_ullong answered_ns; /* ... and when that was */
     atomic_ullong count;       /* acknowledged */
@@ -230,13 +232,15 @@ static void *beat(void *arg)
         atomic_store(&pulse.count, i + 1);
         (void)poll(NULL, 0, PULSE_MS);
     }
+    atomic_store(&pulse.is_still, true);
     return NULL;
 }
 
 static void *hear(void *arg)
 {
     struct bus_sub *sub = arg;
-    for (unsigned long long i = 0; !atomic_load(&pulse.is_over) || i < atomic_load(&pulse.count);) {
+    for (unsigned long long i = 0;
+         !atomic_load(&pulse.is_still) || i < atomic_load(&pulse.count);) {
         struct bus_msg *msg = NULL;
         unsigned long long number = 0;
         enum bus_err err = bus_sub_recv(sub, 100, &msg, NULL);
@@ -638,8 +642,12 @@ static void count_harms(unsigned *counts)
     const char *wanted = getenv("TORTURE_PART");
     unsigned part = wanted != NULL ? (unsigned)strtoul(wanted, NULL, 10) : 1;
     bool is_long = is_asked("TEST_LONG");
-    for (int harm = 0; harm < HARMS; harm++)
-        counts[harm] = is_long ? (counts_long[harm] + part - 1) / part : counts_short[harm];
+    const char *only = getenv("TORTURE_ONLY");
+    for (int harm = 0; harm < HARMS; harm++) {
+        bool is_left_out = only != NULL && strcmp(only, names[harm]) != 0;
+        unsigned count = is_long ? (counts_long[harm] + part - 1) / part : counts_short[harm];
+        counts[harm] = is_left_out ? 0 : count;
+    }
 }
 
 /* One of those that are left, each as likely as any other. */
