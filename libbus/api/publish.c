@@ -251,6 +251,13 @@ static size_t largest(const struct span *values, size_t count, struct buffer *co
     return bytes;
 }
 
+static bool is_data_due(struct bus *bus)
+{
+    return session_data_is_due(bus->session) ||
+           (session_data_has_pause(bus->session) &&
+            session_data_is_due_at(bus->session, api_now_ns()));
+}
+
 /* Publishes owned, which it takes over, or values if owned is NULL. */
 static enum bus_err publish(struct bus *bus, const char *name, const struct span *values,
                             size_t count, struct buffer **owned)
@@ -275,7 +282,7 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
         err = publish_wait(bus, topic, &patience);
     }
     /* If nothing is due, the broker's answer will wake the library's thread. */
-    if (bus->is_asleep && err == BUS_OK && session_data_is_due(bus->session))
+    if (bus->is_asleep && err == BUS_OK && is_data_due(bus))
         thread_say(bus);
     if (is_never)
         (void)say_never_fits(bus, name, NULL);

@@ -353,13 +353,15 @@ struct session {
     struct session_barrier barrier;
 };
 
-/* From this number of WELCOME.durability on an answer waits for a disk. */
-enum { SESSION_DURABILITY_DISK = 2 };
+/* From these numbers of WELCOME.durability on an answer waits for a disk, and for a shared one. */
+enum { SESSION_DURABILITY_DISK = 2, SESSION_DURABILITY_SHARED = 3 };
 
 static inline void session_set_durability(struct session *session, uint64_t durability)
 {
     session->durability = (uint8_t)durability;
-    outbox_see_disk(&session->outbox, durability >= SESSION_DURABILITY_DISK);
+    outbox_see_disk(&session->outbox, durability >= SESSION_DURABILITY_SHARED ? OUTBOX_SHARED_DISK
+                                      : durability >= SESSION_DURABILITY_DISK ? OUTBOX_OWN_DISK
+                                                                              : OUTBOX_NO_DISK);
 }
 
 /* Over a long link all uploads share the window.  A link that is not judged may be slow: little is

@@ -11,8 +11,10 @@ enum { RING_ROOM_MIN = 16 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares)
 {
-    *outbox = (struct outbox){
-        .memory = memory, .spares = spares, .unaccepted_max = OUTBOX_UNACCEPTED_MAX};
+    *outbox = (struct outbox){.memory = memory,
+                              .spares = spares,
+                              .unaccepted_max = OUTBOX_UNACCEPTED_MAX,
+                              .pause_ns = INT64_MAX};
 }
 
 static size_t least(size_t a, size_t b)
@@ -34,9 +36,10 @@ void outbox_fini(struct outbox *outbox)
     outbox_init(outbox, outbox->memory, outbox->spares);
 }
 
-void outbox_see_disk(struct outbox *outbox, bool waits)
+void outbox_see_disk(struct outbox *outbox, enum outbox_disk disk)
 {
-    outbox->small_max = waits ? OUTBOX_UNACCEPTED_SMALL : 0;
+    outbox->small_max = disk != OUTBOX_NO_DISK ? OUTBOX_UNACCEPTED_SMALL : 0;
+    outbox->pause_ns = disk == OUTBOX_SHARED_DISK ? OUTBOX_PAUSE_NS : INT64_MAX;
 }
 
 static bool ring_reserve(struct outbox *outbox)
@@ -239,21 +242,22 @@ void outbox_back(struct outbox *outbox, struct outbox_point point)
     outbox->bytes = point.bytes;
 }
 
-struct buffer *outbox_part(struct outbox *outbox)
+struct buffer *outbox_part(struct outbox *outbox, int64_t now_ns)
 {
-    if (!outbox_is_due(outbox))
+    if (!outbox_is_due(outbox, now_ns))
         return NULL;
     if (outbox->sent_count == outbox->count)
         seal(outbox);
     return batch_at(outbox, outbox->sent_count)->part;
 }
 
-void outbox_part_sent(struct outbox *outbox)
+void outbox_part_sent(struct outbox *outbox, int64_t now_ns)
 {
     must(outbox->sent_count < outbox->count);
     outbox->sent = batch_at(outbox, outbox->sent_count)->last;
     outbox->under_way += batch_at(outbox, outbox->sent_count)->part->bytes;
     outbox->sent_count += 1;
+    outbox->sent_ns = now_ns;
     if (outbox->sent_ever < outbox->sent)
         outbox->sent_ever = outbox->sent;
 }

@@ -6,6 +6,7 @@
  * when the link asks for something to send, unless unaccepted_max batches wait for the broker.  So
  * nothing waits at low rates.  Under load batches grow for one round trip at most, as in Nagle's
  * algorithm (RFC 896).  Where answers wait for a disk, few bytes do not wait for them: small_max.
+ * Where they wait for a disk that is elsewhere, no batch waits for long: pause_ns.
  *
  * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent
  * again as a whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
@@ -30,6 +31,10 @@ enum { OUTBOX_UNACCEPTED_FAR = 16 };
 /* An answer that waits for a disk waits for what others write there.  So many batches may be under
  * way if they have few bytes together: an error now and then does not wait for a sync of bulk. */
 enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
+/* A sync of a shared disk takes milliseconds, and one takes all that has come by then.  So there a
+ * batch that is not full follows so long after the last one, if no more are under way than above.
+ * That bounds how many there are in a second. */
+#define OUTBOX_PAUSE_NS INT64_C(250000)
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
  * of about 64 KiB; batches of several such frames have 1.7 times the throughput. */
@@ -78,13 +83,16 @@ struct outbox {
     uint32_t sent_count;     /* of these, handed out on this connection */
     uint32_t unaccepted_max; /* OUTBOX_UNACCEPTED_MAX, or _FAR */
     uint32_t small_max;      /* of OUTBOX_SMALL_BYTES together: OUTBOX_UNACCEPTED_SMALL, or 0 */
+    int64_t pause_ns;        /* OUTBOX_PAUSE_NS, or INT64_MAX: a batch waits for answers alone */
+    int64_t sent_ns;         /* when the last one was handed out */
 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares);
 void outbox_fini(struct outbox *outbox);
 
-/* Whether an answer waits for a disk. */
-void outbox_see_disk(struct outbox *outbox, bool waits);
+/* What an answer waits for. */
+enum outbox_disk { OUTBOX_NO_DISK, OUTBOX_OWN_DISK, OUTBOX_SHARED_DISK };
+void outbox_see_disk(struct outbox *outbox, enum outbox_disk disk);
 
 /* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
@@ -138,21 +146,28 @@ struct outbox_point outbox_point(const struct outbox *outbox);
 void outbox_back(struct outbox *outbox, struct outbox_point point);
 
 /* Whether the open batch goes though it is not full. */
-static inline bool outbox_is_open_due(const struct outbox *outbox)
+static inline bool outbox_is_open_due(const struct outbox *outbox, int64_t now_ns)
 {
     return outbox->sent_count < outbox->unaccepted_max ||
            (outbox->sent_count < outbox->small_max &&
-            outbox->under_way + outbox->open->bytes <= OUTBOX_SMALL_BYTES);
+            (outbox->under_way + outbox->open->bytes <= OUTBOX_SMALL_BYTES ||
+             now_ns - outbox->sent_ns >= outbox->pause_ns));
+}
+/* Whether the open batch goes without an answer, once the time has come. */
+static inline bool outbox_has_pause(const struct outbox *outbox)
+{
+    return outbox->open_frames > 0 && outbox->pause_ns < INT64_MAX &&
+           outbox->sent_count < outbox->small_max && outbox->sent_count == outbox->count;
 }
 /* Whether there is a batch to be sent now. */
-static inline bool outbox_is_due(const struct outbox *outbox)
+static inline bool outbox_is_due(const struct outbox *outbox, int64_t now_ns)
 {
     return outbox->sent_count < outbox->count ||
-           (outbox->open_frames > 0 && outbox_is_open_due(outbox));
+           (outbox->open_frames > 0 && outbox_is_open_due(outbox, now_ns));
 }
 /* The next batch for this connection, borrowed, or NULL; the same until outbox_part_sent(). */
-struct buffer *outbox_part(struct outbox *outbox);
-void outbox_part_sent(struct outbox *outbox);
+struct buffer *outbox_part(struct outbox *outbox, int64_t now_ns);
+void outbox_part_sent(struct outbox *outbox, int64_t now_ns);
 /* Everything up to number is accepted.  false: that was never sent. */
 bool outbox_accept(struct outbox *outbox, uint64_t number);
 /* The batch at index, counted from the first that is not accepted whole; borrowed; NULL: there is

@@ -250,7 +250,18 @@ bool session_is_uploading(const struct session *session)
 
 bool session_data_is_due(const struct session *session)
 {
-    return outbox_is_due(&session->outbox) || session_is_uploading(session);
+    return outbox_is_due(&session->outbox, session->now_ns) || session_is_uploading(session);
+}
+
+bool session_data_has_pause(const struct session *session)
+{
+    return outbox_has_pause(&session->outbox);
+}
+
+bool session_data_is_due_at(struct session *session, int64_t now_ns)
+{
+    session_see_time(session, now_ns);
+    return session_data_is_due(session);
 }
 
 struct buffer *session_data_out(struct session *session, int64_t now_ns)
@@ -264,12 +275,13 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns)
     if (session->part != NULL)
         return session->part;
     /* Batches and chunks take turns, so that neither holds the other up. */
-    bool is_batch_turn = session->is_chunk_last && outbox_is_due(&session->outbox);
+    bool is_batch_turn = session->is_chunk_last && outbox_is_due(&session->outbox, now_ns);
     struct upload *upload =
         is_batch_turn ? NULL : uploads_next(&session->uploads, session->outbox.sent);
     if (upload != NULL)
         session->part = cut_chunk(session, upload);
-    struct buffer *part = session->part != NULL ? session->part : outbox_part(&session->outbox);
+    struct buffer *part =
+        session->part != NULL ? session->part : outbox_part(&session->outbox, now_ns);
     if (part == NULL && session->uploads.bytes > 0)
         flow_window_stopped(&session->flow, session->uploads.unsent > 0);
     return part;
@@ -281,8 +293,8 @@ void session_data_sent(struct session *session)
     if (session->outbox.sent == session->outbox.accepted && session->uploads.under_way <= own_bytes)
         session_data_moved(session); /* nothing else is under way */
     if (session->part == NULL) {
-        count_sent(session, outbox_part(&session->outbox)->bytes);
-        outbox_part_sent(&session->outbox);
+        count_sent(session, outbox_part(&session->outbox, session->now_ns)->bytes);
+        outbox_part_sent(&session->outbox, session->now_ns);
         session->is_chunk_last = false;
         return;
     }

@@ -43,9 +43,9 @@ static void append(size_t bytes)
 /* The next part has frames first..last; it is sent. */
 static size_t expect_sent(uint64_t first, uint64_t last)
 {
-    struct buffer *part = outbox_part(&outbox);
+    struct buffer *part = outbox_part(&outbox, 0);
     cr_assert_not_null(part);
-    cr_assert_eq(outbox_part(&outbox), part, "the same until it is sent");
+    cr_assert_eq(outbox_part(&outbox, 0), part, "the same until it is sent");
     struct batch_reader reader;
     struct frame frame;
     uint64_t number = first;
@@ -54,16 +54,16 @@ static size_t expect_sent(uint64_t first, uint64_t last)
     while (batch_reader_next(&reader, &frame) == WIRE_OK)
         cr_assert_eq(frame.seq, number++ - 1);
     cr_assert_eq(number, last + 1, "ends with %llu", (unsigned long long)number - 1);
-    outbox_part_sent(&outbox);
+    outbox_part_sent(&outbox, 0);
     return part->bytes;
 }
 
 Test(outbox, sends_at_once_what_is_there)
 {
-    cr_assert_null(outbox_part(&outbox));
+    cr_assert_null(outbox_part(&outbox, 0));
     append(10);
     (void)expect_sent(1, 1);
-    cr_assert_null(outbox_part(&outbox));
+    cr_assert_null(outbox_part(&outbox, 0));
     append(10);
     append(20);
     (void)expect_sent(2, 3);
@@ -142,15 +142,15 @@ Test(outbox, waits_for_an_answer_before_it_sends_a_third_batch_that_is_not_full)
     append(1);
     (void)expect_sent(2, 2);
     append(1);
-    cr_assert_not(outbox_is_due(&outbox));
-    cr_assert_null(outbox_part(&outbox));
+    cr_assert_not(outbox_is_due(&outbox, 0));
+    cr_assert_null(outbox_part(&outbox, 0));
     append(1);
     cr_assert(outbox_accept(&outbox, 1));
-    cr_assert(outbox_is_due(&outbox));
+    cr_assert(outbox_is_due(&outbox, 0));
     (void)expect_sent(3, 4);
     while (outbox.count < 3)
         append(200);
-    cr_assert(outbox_is_due(&outbox)); /* a full one does not wait */
+    cr_assert(outbox_is_due(&outbox, 0)); /* a full one does not wait */
 }
 
 Test(outbox, drops_what_is_accepted_whole)
@@ -227,7 +227,7 @@ static bool join(uint32_t topic, uint64_t seq, int64_t stamp_ns, size_t bytes)
 /* The frames of the next part, which is sent; how many there are. */
 static uint32_t sent_frames(struct frame *frames, uint32_t room)
 {
-    struct buffer *part = outbox_part(&outbox);
+    struct buffer *part = outbox_part(&outbox, 0);
     cr_assert_not_null(part);
     struct batch_reader reader;
     uint32_t count = 0;
@@ -238,7 +238,7 @@ static uint32_t sent_frames(struct frame *frames, uint32_t room)
     }
     cr_assert_eq(err, WIRE_EMPTY);
     cr_assert_eq(reader.number + reader.count - 1, outbox.last);
-    outbox_part_sent(&outbox);
+    outbox_part_sent(&outbox, 0);
     return count;
 }
 
@@ -293,8 +293,8 @@ Test(outbox, holds_the_limits_of_a_frame_of_many_values)
     while (outbox.likely_bytes < DEFAULT_BATCH_BYTES / 2) { /* so that room is there at once */
         append(DEFAULT_BATCH_BYTES / 2);
         uint64_t last = outbox.last;
-        cr_assert_not_null(outbox_part(&outbox));
-        outbox_part_sent(&outbox);
+        cr_assert_not_null(outbox_part(&outbox, 0));
+        outbox_part_sent(&outbox, 0);
         cr_assert(outbox_accept(&outbox, last));
     }
     uint64_t first = outbox.last;
@@ -419,7 +419,7 @@ Test(outbox, says_so_when_memory_is_short)
     cr_assert_not(outbox_append(&outbox, &frame, batch_bytes));
     cr_assert_eq(outbox.last, 0);
     cr_assert_eq(outbox.bytes, 0);
-    cr_assert_null(outbox_part(&outbox));
+    cr_assert_null(outbox_part(&outbox, 0));
     memory.bytes_max = UINT64_MAX;
     append(1);
     (void)expect_sent(1, 1);

@@ -290,6 +290,35 @@ Test(session_write, sends_few_bytes_without_waiting_for_a_disk)
     driver_fini(&d);
 }
 
+static enum wire_code publish_at(uint32_t topic, int64_t now_ns)
+{
+    static char half[OUTBOX_SMALL_BYTES / 2];
+    struct span value = span_of(half, sizeof half);
+    return session_publish(d.session, now_ns, topic, &value, 1, NULL);
+}
+
+/* A sync takes long there, and takes all that has come by then. */
+Test(session_write, lets_a_batch_follow_soon_where_a_shared_disk_is_waited_for)
+{
+    struct frame frames[8];
+    for (unsigned durability = 2; durability <= 3; durability++) {
+        driver_init(&d);
+        d.durability = (uint8_t)durability;
+        driver_greet(&d, false);
+        uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+        int64_t at_ns = d.now_ns;
+        for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_MAX; i++) {
+            cr_assert_eq(publish_at(x, at_ns), CODE_OK);
+            cr_assert_eq(expect_batch(1 + i, frames, 8), 1);
+        }
+        cr_assert_eq(publish_at(x, at_ns + OUTBOX_PAUSE_NS - 1), CODE_OK);
+        cr_expect_not(session_data_is_due(d.session));
+        cr_assert_eq(publish_at(x, at_ns + OUTBOX_PAUSE_NS), CODE_OK);
+        cr_expect_eq(session_data_is_due(d.session), durability == 3, "%u", durability);
+        driver_fini(&d);
+    }
+}
+
 Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
     uint32_t x = up_with_topic(1);
