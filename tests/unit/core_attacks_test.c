@@ -447,9 +447,8 @@ static struct words words_of(const struct msg *msg)
 }
 
 /* `said` has none of them.  All that are denied are told the same, and are sent nowhere. */
-static void add_words(const struct msg *msg)
+static void add_words(struct words words)
 {
-    struct words words = words_of(msg);
     if (span_equal(words.type, span_text(ERROR_TYPE_NOT_AUTHORISED))) {
         cr_assert(span_equal(words.text, span_text(RIGHTS_DENIED_TEXT)), "'%.*s'",
                   (int)words.text.bytes, (const char *)words.text.data);
@@ -469,9 +468,11 @@ static void attack(const struct role *role, const struct attack *what)
     memcpy(answer, said, said_bytes);
     answer[said_bytes] = '\0';
     for (uint32_t i = 0; i < effects.msg_count; i++)
-        add_words(&effects.msgs[i]);
+        add_words(words_of(&effects.msgs[i]));
     for (uint32_t i = 0; i < effects.frame_count; i++) {
         const struct frame *frame = &effects.frames[i].frame;
+        if ((frame->flags & FRAME_KIND_MASK) == FRAME_ERROR) /* that of a wait */
+            add_words(words_of_error(frame->value));
         if ((frame->flags & FRAME_KIND_MASK) == FRAME_TOPIC) /* `said` leaves these out */
             snprintf(answer + strlen(answer), sizeof answer - strlen(answer),
                      "topic %u of incarnation %llu up to %llu\n", frame->topic,
