@@ -14,8 +14,8 @@
  *               window is less than the link carries, so no queue is part of what is measured.
  *   start       The window doubles with each round trip, until the rate follows no longer.  It
  *               begins with what FLOW_START_RATE carries in a round trip.
- *   pieces      What is sent at once arrives at once.  So the window has room for one piece more; for
- *               two, if it follows the links of a writer and of a reader.
+ *   pieces      What is sent at once arrives at once.  So the window has room for one piece more.
+ *               It has for two, if it follows the links of a writer and of a reader.
  *
  * A round in which the sender had less to send than the window allows says nothing about the link.
  * It counts only if it was faster than all rounds before.
@@ -25,10 +25,10 @@
  *
  * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
  * the window does not feed on itself.  On a short link the window is floor_bytes, and one piece if
- * the link is so slow that it would be idle between two large ones.  On a long one the window may be
- * less: half a MiB is a long queue before a slow link.  The caller says which it is
- * (trip.h): rounds that wait for their own bytes cannot tell.  All time is given by the caller, and
- * positions count bytes of one connection. */
+ * the link is so slow that it would be idle between two large ones.  On a long one it may be less:
+ * half a MiB is a long queue before a slow link.  The caller says which it is (trip.h): rounds that
+ * wait for their own bytes cannot tell.  All time is given by the caller, and positions count bytes
+ * of one connection. */
 #ifndef BASE_FLOW_WINDOW_H
 #define BASE_FLOW_WINDOW_H
 
