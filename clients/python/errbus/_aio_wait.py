@@ -14,6 +14,7 @@ from typing import (
 from errbus import _wait, errors
 from errbus._bus import Bus
 from errbus._errbus import ffi, lib
+from errbus._given import utf8
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -205,7 +206,7 @@ class Room:
             await self._wait(min(left, _LOOK_S))
 
     def _progress(self, topic: Optional[str]) -> int:
-        name = ffi.NULL if topic is None else topic.encode()
+        name = ffi.NULL if topic is None else utf8(topic)
         return int(self._bus._call(lambda bus: lib.bus_room_progress(bus, name)))
 
     def _who(self) -> str:

@@ -23,6 +23,7 @@ from typing import (
 
 from errbus import _slot, _wait, errors
 from errbus._errbus import ffi, lib
+from errbus._given import number_of, utf8
 from errbus._slot import Slot, place_of_slot
 from errbus._sub import Message, Subscription, payload, value_in, value_of
 
@@ -32,6 +33,9 @@ _USERS_WAIT_S = 10.0  # close() waits so long for calls of other threads
 _EXIT_S = 1.0
 SEND_TIMEOUT_S = 30.0
 _NO_REQUEST = 2**64 - 1
+_SEQ_MOST = 2**63 - 1
+_INT_MOST = 2**31 - 1
+_DEADLINE_MOST_MS = 86400000
 
 Slots = Iterable[Tuple[str, int]]
 
@@ -98,7 +102,7 @@ class Gathered:
 def _or_null(text: Optional[str], keep: List[Any]) -> Any:
     if text is None:
         return ffi.NULL
-    chars = ffi.new("char[]", text.encode())
+    chars = ffi.new("char[]", utf8(text))
     keep.append(chars)
     return chars
 
@@ -108,6 +112,15 @@ def _one_of(names: Dict[str, int], name: str, what: str) -> int:
         return names[name]
     except KeyError:
         raise errors.Invalid(f"{what} is one of {', '.join(names)}, not {name!r}") from None
+
+
+def _deadline_ms(deadline: Optional[float]) -> int:
+    ms = _wait.to_ms(deadline)
+    if deadline is not None and not 0 < ms <= _DEADLINE_MOST_MS:
+        raise errors.Invalid(
+            f"deadline is None, or from 0.001 to {_DEADLINE_MOST_MS // 1000} seconds, not {deadline}"
+        )
+    return ms
 
 
 class Bus:
@@ -157,7 +170,7 @@ class Bus:
     def _with_room(self, call: Callable[[], Any], topic: Optional[str]) -> int:
         """A call that sends: it waits for room for send_timeout seconds, which begin anew while the
         broker takes what it waits behind.  topic: its own; None: a reply."""
-        name = ffi.NULL if topic is None else topic.encode()
+        name = ffi.NULL if topic is None else utf8(topic)
         code = _wait.for_room(
             call,
             lambda: int(self._call(lambda bus: lib.bus_room_progress(bus, name))),
@@ -232,14 +245,14 @@ class Bus:
         refs = ffi.new("struct bus_slot_ref[]", max(1, len(wanted)))
         for i, (needed, number) in enumerate(wanted):
             refs[i].topic = _or_null(needed, keep)
-            refs[i].seq = number
-        options.seq = lib.BUS_NEXT if seq is None else seq
-        options.deadline_ms = _wait.to_ms(deadline)
-        options.value_bytes_max = value_bytes_max
+            refs[i].seq = number_of(number, f"the number of a slot of {needed}")
+        options.seq = lib.BUS_NEXT if seq is None else number_of(seq, "seq", _SEQ_MOST)
+        options.deadline_ms = _deadline_ms(deadline)
+        options.value_bytes_max = number_of(value_bytes_max, "value_bytes_max")
         options.needs = refs
         options.need_count = len(wanted)
         out = place_of_slot()
-        name = topic.encode()
+        name = utf8(topic)
         reterr = ffi.new("struct bus_error **")
 
         def call(bus: Any) -> int:
@@ -261,13 +274,13 @@ class Bus:
     def publish(self, topic: str, value: Any) -> None:
         """Publishes one value, which it copies: bytes, a str, or a buffer such as a numpy array.
         Raises as Slot.commit(), and Denied for a topic of another party."""
-        name, data = topic.encode(), payload(value)
+        name, data = utf8(topic), payload(value)
         self._send(lambda bus: lib.bus_publish(bus, name, data, len(data)), topic)
 
     def publish_many(self, topic: str, values: Iterable[Any]) -> None:
         """Publishes many values of one topic in one call: all of them, or none if it raises.
         Raises as publish(), and Full at once for more bytes than outbox_bytes."""
-        name = topic.encode()
+        name = utf8(topic)
         keep = [payload(value) for value in values]
         rows = ffi.new("struct bus_value[]", max(1, len(keep)))
         for i, data in enumerate(keep):
@@ -286,7 +299,8 @@ class Bus:
         yet.  It also settles an open slot, and cancels a request.  Raises Settled if a subscriber
         was sent the value, or if the outcome is an error already.  Raises TimedOut after timeout
         seconds; get() then tells the outcome."""
-        name, handle, ms = topic.encode(), errors.to_handle(error), _wait.to_ms(timeout)
+        name, seq = utf8(topic), number_of(seq, "seq")
+        handle, ms = errors.to_handle(error), _wait.to_ms(timeout)
 
         def call() -> None:
             self._check(lambda bus: lib.bus_retract(bus, name, seq, handle, ms))
@@ -332,7 +346,7 @@ class Bus:
         party is over.  The call also waits for a party that has not joined yet.
         """
         out = ffi.gc(ffi.new("struct bus_msg **"), lib.bus_msg_free)
-        name = topic.encode()
+        name, seq = utf8(topic), number_of(seq, "seq")
         self._wait_for(
             lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, out, err),
             timeout, *self._awaited(topic, seq),
@@ -342,7 +356,7 @@ class Bus:
     def stands(self, topic: str, seq: int, timeout: Optional[float] = None) -> None:
         """Waits for the outcome of a slot without its value.  An own slot is waited for until the
         broker has its outcome, as durable as `durability` says.  Raises as get()."""
-        name = topic.encode()
+        name, seq = utf8(topic), number_of(seq, "seq")
         self._wait_for(
             lambda bus, ms, err: lib.bus_await(bus, name, seq, ms, ffi.NULL, err),
             timeout, *self._awaited(topic, seq),
@@ -368,7 +382,7 @@ class Bus:
         wants = ffi.new("struct bus_want[]", max(1, count))
         for i, (topic, seq) in enumerate(gathered.slots):
             wants[i].topic = _or_null(topic, keep)
-            wants[i].seq = seq
+            wants[i].seq = number_of(seq, f"the number of a slot of {topic}")
         try:
             self._wait_for(
                 lambda bus, ms, err: lib.bus_gather(
@@ -430,16 +444,17 @@ class Bus:
         options.group = _or_null(group, texts)
         words = {"oldest": lib.BUS_FROM_OLDEST, "now": lib.BUS_FROM_NOW}
         options.from_seq = (
-            _one_of(words, from_seq, "from_seq") if isinstance(from_seq, str) else from_seq
+            _one_of(words, from_seq, "from_seq") if isinstance(from_seq, str)
+            else number_of(from_seq, "from_seq", _SEQ_MOST)
         )
         options.overflow = lib.BUS_OVERFLOW_GAP if gaps else lib.BUS_OVERFLOW_BLOCK
         options.keep_ms = _wait.to_ms(keep)
-        options.credit = credit
-        options.deliver_max = deliver_max
+        options.credit = number_of(credit, "credit", _INT_MOST)
+        options.deliver_max = number_of(deliver_max, "deliver_max", _INT_MOST)
         options.lease_ms = _wait.to_ms(lease)
         options.is_in_pieces = 1 if pieces else 0
         out = ffi.new("struct bus_sub **")
-        self._check(lambda bus: lib.bus_sub_open(bus, pattern.encode(), options, out))
+        self._check(lambda bus: lib.bus_sub_open(bus, utf8(pattern), options, out))
         sub = Subscription(self, out[0], " ".join((pattern, *more)))
         for other in more:
             sub.add(other)
@@ -472,7 +487,7 @@ class Bus:
     def ask(self, topic: str, value: Any, deadline: Optional[float] = None) -> int:
         """Asks a group without waiting, and returns a number: get(bus.replies, number) waits for
         the reply.  Raises as publish()."""
-        name, data, ms = topic.encode(), payload(value), _wait.to_ms(deadline)
+        name, data, ms = utf8(topic), payload(value), _deadline_ms(deadline)
         out = ffi.new("uint64_t *", _NO_REQUEST)
         try:
             self._send(lambda bus: lib.bus_request(bus, name, data, len(data), ms, out), topic)
@@ -556,6 +571,7 @@ class Bus:
         """Waits for a rank in an epoch above `after`.  Raises TimedOut after timeout seconds,
         Invalid if nobody created the job, and Fenced when the job is over."""
         out = ffi.new("struct bus_membership *")
+        number_of(after, "after")
         self._wait_for(
             lambda bus, ms, err: lib.bus_membership_wait(bus, after, ms, out, err),
             timeout, f"a rank in an epoch above {after}", f"errbus job show {self.job}",
@@ -566,6 +582,7 @@ class Bus:
         """Waits until all members of this epoch wait at its next barrier.  Raises TimedOut after
         timeout seconds, a RemoteError of type errbus.epoch if the membership changed, Ended if a
         member completed, and Invalid if this party never was in the epoch."""
+        number_of(epoch, "epoch")
         try:
             self._wait_for(
                 lambda bus, ms, err: lib.bus_barrier(bus, epoch, ms, err),
@@ -797,9 +814,9 @@ def open(
         lib.BUS_POLL if send_timeout == 0 else _wait.slice_of(send_timeout)
     )
     if outbox_bytes:
-        options.outbox_bytes_max = outbox_bytes
+        options.outbox_bytes_max = number_of(outbox_bytes, "outbox_bytes")
     if inbox_bytes:
-        options.inbox_bytes_max = inbox_bytes
+        options.inbox_bytes_max = number_of(inbox_bytes, "inbox_bytes")
     if disclosure is not None:
         options.disclosure = _one_of(DISCLOSURES, disclosure, "disclosure")
     options.run = _or_null(run, keep)

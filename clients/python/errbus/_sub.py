@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Iterator, List, NamedTuple, Optional, Tup
 
 from errbus import _wait, errors
 from errbus._errbus import ffi, lib
+from errbus._given import utf8
 
 if TYPE_CHECKING:
     from errbus._bus import Bus
@@ -350,7 +351,7 @@ class Subscription:
 
     def add(self, pattern: str) -> None:
         """Adds a pattern to the subscription.  Raises Invalid for a text that is no pattern."""
-        code = lib.bus_sub_add(self._sub, pattern.encode())
+        code = lib.bus_sub_add(self._sub, utf8(pattern))
         if code != lib.BUS_OK:
             errors.raise_code(code)
 

@@ -165,17 +165,23 @@ def interruptible(
     out = ffi.new(kind) if undo is None else ffi.gc(ffi.new(kind), undo)
     reterr = ffi.new("struct bus_error **")
     codes: List[int] = []
+    raised: List[BaseException] = []
     done = threading.Event()
     is_late: List[bool] = []
 
     def run(kept: List[Any]) -> None:
-        codes.append(call(out, reterr))
+        try:
+            codes.append(call(out, reterr))
+        except BaseException as error:  # an argument that C does not take
+            raised.append(error)
         done.set()
         _undo_late(is_late, out, close)
 
     threading.Thread(target=run, args=(keep,), name="errbus-open", daemon=True).start()
     try:
         _wait_for(done)
+        if raised:
+            raise raised.pop()
         if codes[0] != lib.BUS_OK:
             errors.raise_code(codes[0], reterr)
         return out

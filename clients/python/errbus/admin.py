@@ -10,6 +10,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, TypeVar, Union, ov
 from errbus import _wait, errors
 from errbus._bus import DISCLOSURES, _one_of, _or_null
 from errbus._errbus import ffi, lib
+from errbus._given import number_of, utf8
 from errbus._sub import place_of_outcome
 from errbus._why import Why, Without, read_why, read_without
 from errbus.errors import _text
@@ -367,12 +368,8 @@ class Admin(_Handle):
         keep: List[Any] = []
         made = ffi.new("struct bus_job_options *")
         lib.shim_job_options_init(made)
-        for name, number in (("min", min), ("max", max), ("max_restarts", max_restarts)):
-            if not 0 <= number <= _COUNT_MAX:
-                raise errors.Invalid(
-                    f"job_create() of {job}: {name} is from 0 to {_COUNT_MAX}, not {number}"
-                )
-            setattr(made, name, number)
+        for name, count in (("min", min), ("max", max), ("max_restarts", max_restarts)):
+            setattr(made, name, number_of(count, name, _COUNT_MAX))
         made.join_window_ms = _wait.to_ms(join_window)
         made.join_timeout_ms = _wait.to_ms(join_timeout)
         made.settle_ms = _wait.to_ms(settle)
@@ -383,24 +380,24 @@ class Admin(_Handle):
             made.disclosure = _one_of(DISCLOSURES, disclosure, "disclosure")
         made.deadlock = _one_of(_DEADLOCKS, deadlock, "deadlock")
         made.auditor = _or_null(auditor, keep)
-        self._ask(lib.bus_admin_job_create, job.encode(), made, self._timeout_ms)
+        self._ask(lib.bus_admin_job_create, utf8(job), made, self._timeout_ms)
 
     def job_cancel(self, job: str, why: Optional[str] = None) -> None:
         """Ends a job: each bus of the job is over, and its open slots fail with kind cancelled.
         why: the message of that error.  Raises Invalid for a job that does not exist."""
         keep: List[Any] = []
         text = _or_null(why, keep)
-        self._ask(lib.bus_admin_job_cancel, job.encode(), text, self._timeout_ms)
+        self._ask(lib.bus_admin_job_cancel, utf8(job), text, self._timeout_ms)
 
     def job_forget(self, job: str) -> None:
         """Removes a job with its values, durable names and dead letters.  Raises Denied while a
         party is in it, and Invalid for a job that does not exist."""
-        self._ask(lib.bus_admin_job_forget, job.encode(), self._timeout_ms)
+        self._ask(lib.bus_admin_job_forget, utf8(job), self._timeout_ms)
 
     def job(self, job: str) -> Job:
         """A snapshot of one job.  Raises Invalid for a job that does not exist."""
         found = self._ask(
-            lib.bus_admin_job_get, job.encode(), self._timeout_ms,
+            lib.bus_admin_job_get, utf8(job), self._timeout_ms,
             kind="struct bus_job **", free=lib.bus_job_free,
         )
         info = lib.bus_job_info(found)
@@ -419,7 +416,7 @@ class Admin(_Handle):
         """The jobs, parties, topics, subscriptions and groups of a broker.  job: of this job
         alone; "": of all jobs.  A job that does not exist has no rows."""
         found = self._ask(
-            lib.bus_admin_status_get, job.encode(), self._timeout_ms,
+            lib.bus_admin_status_get, utf8(job), self._timeout_ms,
             kind="struct bus_status **", free=lib.bus_status_free,
         )
         kinds = ("job", "party", "topic", "sub", "group")
@@ -487,12 +484,13 @@ class Admin(_Handle):
     def dead(self, job: str, group: str) -> List[Letter]:
         """The dead letters of a group, without their values and errors.  Raises Invalid for a
         group that does not exist."""
-        return _letters(self._letters(lib.bus_admin_dead_list, job.encode(), group.encode()))
+        return _letters(self._letters(lib.bus_admin_dead_list, utf8(job), utf8(group)))
 
     def dead_show(self, job: str, group: str, number: int) -> Letter:
         """One dead letter with its value, as bytes, and its error.  Raises Invalid for a number
         that no letter has."""
-        found = self._letters(lib.bus_admin_dead_show, job.encode(), group.encode(), number)
+        words = (utf8(job), utf8(group), number_of(number, "number"))
+        found = self._letters(lib.bus_admin_dead_show, *words)
         size = ffi.new("size_t *")
         pointer = lib.bus_dead_value(found, size)
         value = bytes(ffi.buffer(pointer, size[0]))
@@ -513,14 +511,15 @@ class Admin(_Handle):
         return self._of_letters(lib.bus_admin_dead_drop, job, group, number)
 
     def _of_letters(self, call: Any, job: str, group: str, number: Optional[int]) -> int:
-        words = (job.encode(), group.encode(), lib.BUS_DEAD_ALL if number is None else number)
+        which = lib.BUS_DEAD_ALL if number is None else number_of(number, "number")
+        words = (utf8(job), utf8(group), which)
         return int(self._ask(call, *words, self._timeout_ms, kind="uint64_t *"))
 
     def report(self, job: str, wait: bool = False) -> Report:
         """The verdict on a job, with all errors of its parties.  wait: the call waits for the final
         verdict, and raises TimedOut after the timeout of this handle."""
         found = self._ask(
-            lib.bus_admin_report_get, job.encode(), 1 if wait else 0, self._timeout_ms,
+            lib.bus_admin_report_get, utf8(job), 1 if wait else 0, self._timeout_ms,
             kind="struct bus_report **", free=lib.bus_report_free,
         )
         short = lib.bus_report_summary(found)
@@ -564,7 +563,7 @@ class Admin(_Handle):
         keep: List[Any] = []
         words = [_or_null(job, keep)]
         if without is None:
-            words += [_or_null(topic, keep), seq]
+            words += [_or_null(topic, keep), number_of(seq, "seq")]
             return read_why(self._ask(
                 lib.bus_why_get, *words, self._timeout_ms,
                 kind="struct bus_why **", free=lib.bus_why_free,
@@ -582,7 +581,7 @@ class Admin(_Handle):
         """The attachments of an error, and how much of each the broker has.  An error that the
         broker does not keep has none.  Raises Invalid for a job that does not exist."""
         found = self._ask(
-            lib.bus_admin_attachment_list, job.encode(), error_id.encode(), self._timeout_ms,
+            lib.bus_admin_attachment_list, utf8(job), utf8(error_id), self._timeout_ms,
             kind="struct bus_attachments **", free=lib.bus_attachments_free,
         )
         rows = []
@@ -598,7 +597,7 @@ class Admin(_Handle):
         Invalid if the broker does not keep it, and Overrun if its end is missing."""
         pieces: List[bytes] = []
         handle = ffi.new_handle(pieces)
-        words = (job.encode(), error_id.encode(), name.encode(), self._timeout_ms)
+        words = (utf8(job), utf8(error_id), utf8(name), self._timeout_ms)
         self._ask(lib.bus_admin_attachment_fetch, *words, lib.errbus_take_bytes, handle)
         return b"".join(pieces)
 
@@ -613,7 +612,7 @@ class Admin(_Handle):
             )
         pieces: List[bytes] = []
         handle = ffi.new_handle(pieces)
-        words = (job.encode(), error._handle, name.encode(), os.fsencode(key), self._timeout_ms)
+        words = (utf8(job), error._handle, utf8(name), os.fsencode(key), self._timeout_ms)
         self._ask(lib.bus_admin_attachment_open, *words, lib.errbus_take_bytes, handle)
         return b"".join(pieces)
 
@@ -653,8 +652,8 @@ class Tap(_Handle):
         options = ffi.new("struct bus_tap_options *")
         lib.shim_tap_options_init(options)
         options.job = _or_null(job, keep)
-        options.from_id = lib.BUS_TAP_NOW if from_id is None else from_id
-        options.until_id = until_id
+        options.from_id = lib.BUS_TAP_NOW if from_id is None else number_of(from_id, "from_id")
+        options.until_id = number_of(until_id, "until_id")
         options.key = _or_null(key, keep)
         server = _or_null(endpoint, keep)
         ms = _wait.to_ms(timeout)

@@ -31,6 +31,7 @@ from errbus._aio_admin import Admin, Tap
 from errbus._aio_wait import Descriptor, Opening, Room, at_once_as, in_thread, in_thread_as
 from errbus._bus import SEND_TIMEOUT_S, Gathered, Run, Slots
 from errbus._errbus import ffi, lib
+from errbus._given import number_of, utf8
 from errbus._sub import PartyEnded, ended, value_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class _Answers:
     def wait(self, topic: str, seq: int) -> "asyncio.Future[memoryview]":
         if self._is_closed:
             raise self._closed("before")
-        key = (topic, seq)
+        key = (topic, number_of(seq, "seq"))
         future = self._loop.create_future()
         waiters = self._waiters.get(key)
         if waiters is not None:
@@ -87,7 +88,7 @@ class _Answers:
         del self._waiters[key]
         self._remove(self._at[key])
         try:
-            self._bus._call(lambda bus: lib.bus_unawait(bus, topic.encode(), seq))
+            self._bus._call(lambda bus: lib.bus_unawait(bus, utf8(topic), seq))
         except errors.Closed:
             pass
         self._listen(bool(self._keys))
@@ -121,7 +122,7 @@ class _Answers:
             ffi.memmove(wants, self._wants, index * ffi.sizeof("struct bus_want"))
             self._wants = wants
             self._indexes = ffi.new("uint32_t[]", self._room)
-        text = ffi.new("char[]", key[0].encode())
+        text = ffi.new("char[]", utf8(key[0]))
         self._wants[index] = {"topic": text, "seq": key[1], "msg": ffi.NULL, "error": ffi.NULL}
         self._keys.append(key)
         self._texts.append(text)

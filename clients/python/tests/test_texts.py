@@ -87,6 +87,48 @@ def test_an_option_that_does_not_exist_is_told_with_those_that_do(broker):
         broker.open("alice", disclosure="all")
 
 
+@pytest.mark.parametrize("call", [
+    lambda bus, admin: bus.publish("w\0of another", b""),
+    lambda bus, admin: bus.publish("w\udc80", b""),
+    lambda bus, admin: bus.get("alice/w\0", 0, 0),
+    lambda bus, admin: bus.get("alice/w", -1, 0),
+    lambda bus, admin: bus.stands("alice/w", 2**64, 0),
+    lambda bus, admin: bus.gather([("alice/w", -1)], timeout=0),
+    lambda bus, admin: bus.retract("w", -1),
+    lambda bus, admin: bus.barrier(-1, 0),
+    lambda bus, admin: bus.membership(-1, 0),
+    lambda bus, admin: bus.slot("w", seq=-1),
+    lambda bus, admin: bus.slot("w", deadline=0),
+    lambda bus, admin: bus.slot("w", needs=[("bob/w", -1)]),
+    lambda bus, admin: bus.slot("w", value_bytes_max=-1),
+    lambda bus, admin: bus.ask("tasks", b"", deadline=-1),
+    lambda bus, admin: bus.subscribe("alice/w\0"),
+    lambda bus, admin: bus.subscribe("alice/w", from_seq=-1),
+    lambda bus, admin: bus.subscribe("alice/w", name="a\0b"),
+    lambda bus, admin: bus.subscribe("alice/w", group="team", credit=-1),
+    lambda bus, admin: bus.subscribe("alice/w", group="team", deliver_max=2**31),
+    lambda bus, admin: errbus.open(outbox_bytes=-1),
+    lambda bus, admin: errbus.open(party="alice\0"),
+    lambda bus, admin: admin.job("default\0"),
+    lambda bus, admin: admin.dead_show("default", "team", -1),
+    lambda bus, admin: admin.dead_drop("default", "team", -1),
+    lambda bus, admin: admin.why("default", topic="alice/w", seq=-1),
+    lambda bus, admin: errbus.Tap(until_id=-1),
+])
+def test_what_the_library_cannot_take_is_invalid(broker, call):
+    alice = broker.open("alice")
+    with errbus.Admin(broker.endpoint) as admin, pytest.raises(errbus.Invalid):
+        call(alice, admin)
+    alice.publish("w", b"the first")
+    assert bytes(alice.get("alice/w", 0, 20)) == b"the first"
+
+
+def test_an_argument_of_another_type_ends_the_call_that_opens(broker):
+    child = broker.program("errbus.open(timeout='30')")
+    _, wrong = child.communicate(timeout=60)
+    assert child.returncode == 1 and "TypeError" in wrong.splitlines()[-1]
+
+
 def named_in_c():
     """The calls of C that texts of the library name, but for those about a missing argument."""
     found = set()
