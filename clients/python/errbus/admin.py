@@ -258,6 +258,12 @@ class _Handle:
         self._is_closing = True
         self._box.clear()
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"this {type(self).__name__} is a connection of this process and does not pickle; open "
+            "one in the other process"
+        )
+
     def __enter__(self: _Self) -> _Self:
         return self
 

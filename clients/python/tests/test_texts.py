@@ -3,6 +3,7 @@
 import asyncio
 import glob
 import os
+import pickle
 import re
 
 import pytest
@@ -121,6 +122,16 @@ def test_what_the_library_cannot_take_is_invalid(broker, call):
         call(alice, admin)
     alice.publish("w", b"the first")
     assert bytes(alice.get("alice/w", 0, 20)) == b"the first"
+
+
+def test_what_belongs_to_a_process_does_not_pickle_and_says_so(broker):
+    alice = broker.open("alice")
+    sub, slot = alice.subscribe("alice/w"), alice.slot("v")
+    alice.publish("w", b"")
+    with errbus.Admin(broker.endpoint) as admin, errbus.Tap(broker.endpoint) as tap:
+        for one in (alice, sub, sub.recv(20), slot, admin, tap):
+            with pytest.raises(TypeError, match="of this process and does not pickle"):
+                pickle.dumps(one)
 
 
 def test_an_argument_of_another_type_ends_the_call_that_opens(broker):
