@@ -28,8 +28,8 @@ def still(broker):
 
 
 def without_room_to_reply(broker, still, **options):
-    """A master, a member that holds its request, the request's number, the task, and what lets the
-    broker go on."""
+    """A master, a member that holds its request, the request's number, the task with its
+    subscription, which ends when it is dropped, and what lets the broker go on."""
     master, member = broker.open("master"), broker.open("member", outbox_bytes=OUTBOX, **options)
     member.publish("w", b"")
     sub = member.subscribe("master/tasks", group="team")
@@ -38,11 +38,11 @@ def without_room_to_reply(broker, still, **options):
     member.flush(20)
     go_on = still()
     member.publish("w", MOST)
-    return master, member, number, task, go_on
+    return master, member, number, (task, sub), go_on
 
 
 def test_a_reply_waits_for_room(broker, still):
-    master, member, number, task, go_on = without_room_to_reply(broker, still)
+    master, _, number, (task, _sub), go_on = without_room_to_reply(broker, still)
     timer = threading.Timer(1, go_on)
     timer.start()
     task.reply(MOST)
@@ -51,7 +51,8 @@ def test_a_reply_waits_for_room(broker, still):
 
 
 def test_a_reply_without_room_raises_and_can_be_repeated(broker, still):
-    master, member, number, task, go_on = without_room_to_reply(broker, still, send_timeout=0.3)
+    master, member, number, (task, _sub), go_on = without_room_to_reply(
+        broker, still, send_timeout=0.3)
     began = time.monotonic()
     with pytest.raises(errbus.Full, match="member of job default waited 0.3 s for room for a reply"):
         task.reply(MOST)
