@@ -8,12 +8,14 @@
  *     without errors; over tcp also a small value among them, 200 times a second by its due time,
  *     from the thread that publishes them: so it waits in bus_publish() for room, too;
  *   - with keys: beside a flood of false handshakes at this broker, and at another one.  The second
- *     says what the flood costs by the processor time that it takes from the machine.
+ *     says what the flood costs by the processor time that it takes from the machine.  The same
+ *     beside whole handshakes with a key that nobody knows; their processor time is told.
  *
  * The error carries the time of its failure as its code.  All processes read one monotonic
  * clock. */
 #include "bench/curve.h"
 #include "bench/harness.h"
+#include "bench/unknown_keys.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/knock.h"
 
@@ -23,6 +25,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define COUNT 1500
@@ -304,6 +307,36 @@ static int knock_on(char **words)
     }
 }
 
+/* ---- unknown keys ---------------------------------------------------------------------------- */
+
+static int64_t own_processor_ns(void)
+{
+    struct timespec used;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
+        bench_die("no clock of the processor time");
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* unknown ENDPOINT: from another address of this machine, until it is told to go.  Then it says, by
+ * the second: how many connections it began, how many handshakes it completed, how many of these
+ * keys were refused, and how many us of processor time it had. */
+static int unknown(char **words)
+{
+    struct unknown_keys_told told;
+    role_ready();
+    int64_t begin_ns = test_now_ns();
+    int64_t used_ns = own_processor_ns();
+    unknown_keys_flood(words[0], "127.0.0.2", KNOCK_EVERY_NS, &told);
+    double seconds = (double)(test_now_ns() - begin_ns) / 1e9;
+    role_wait_go();
+    role_say_done((int64_t)((double)told.dialled / seconds));
+    role_say_done((int64_t)((double)told.complete / seconds));
+    role_say_done((int64_t)((double)told.refused / seconds));
+    role_say_done((int64_t)((double)(own_processor_ns() - used_ns) / 1e3 / seconds));
+    role_wait_go();
+    return 0;
+}
+
 /* ---- one run ------------------------------------------------------------------------------- */
 
 enum place { IN_PLACE, ON_TAP, PLACES };
@@ -321,6 +354,13 @@ static const char *const place_names[WAYS][2] = {
     {"in place", "tap"}, {"in place ipc", "tap ipc"}, {"in place curve", "tap curve"}};
 static const char *const bulk_names[WAYS] = {"errbus", "errbus ipc", "errbus curve"};
 static const char *const whole_names[WAYS] = {"no errors", "no errors ipc", "no errors curve"};
+
+/* Of the flood of unknown keys, for a second. */
+enum flood_figure { DIALLED, COMPLETE, REFUSED, FLOODER_US, FLOOD_FIGURES };
+struct flooded {
+    struct raised raised;
+    double figures[FLOOD_FIGURES][BENCH_RUNS_MAX];
+};
 
 struct site {
     struct folder folder;
@@ -449,8 +489,9 @@ static void run_behind(const char *count, enum way way, const char *role, const 
     site_close(&site);
 }
 
-/* Errors beside false handshakes: at their own broker, or at another one. */
-static void run_flooded(const char *count, bool is_own, struct raised *raised, size_t run)
+/* Errors beside false handshakes or unknown keys: at their own broker, or at another one. */
+static void run_flooded(const char *count, const char *role, bool is_own, struct flooded *flooded,
+                        size_t run)
 {
     struct site site;
     struct site other;
@@ -462,10 +503,15 @@ static void run_flooded(const char *count, bool is_own, struct raised *raised, s
     start(&places[IN_PLACE], &site, "receive", count, NULL);
     start(&places[ON_TAP], &site, "tap", count, NULL);
     start(&failing, &site, "fail", count, NULL);
-    start(&knocking, is_own ? &site : &other, "knock", NULL, NULL);
+    start(&knocking, is_own ? &site : &other, role, NULL, NULL);
     role_go(&failing);
-    take(&places[ON_TAP], raised, ON_TAP, run);
-    take(&places[IN_PLACE], raised, IN_PLACE, run);
+    take(&places[ON_TAP], &flooded->raised, ON_TAP, run);
+    take(&places[IN_PLACE], &flooded->raised, IN_PLACE, run);
+    if (strcmp(role, "unknown") == 0) {
+        role_go(&knocking);
+        for (int i = 0; i < FLOOD_FIGURES; i++)
+            flooded->figures[i][run] = (double)role_done(&knocking);
+    }
     role_fini(&knocking);
     role_fini(&failing);
     role_fini(&places[IN_PLACE]);
@@ -553,12 +599,60 @@ static void report_processor(const struct bench *bench, enum way way, const stru
     bench_tell(bench, &row);
 }
 
+/* How many there were, and the processor time that the flooder had of a second. */
+static void report_flood(const struct bench *bench, const char *system,
+                         const struct flooded *flooded)
+{
+    static const char *const names[FLOOD_FIGURES] = {
+        "unknown keys: connections begun", "unknown keys: handshakes completed",
+        "unknown keys: refused", "unknown keys: the flooder, a second"};
+    for (int i = 0; i < FLOOD_FIGURES; i++) {
+        struct bench_row row = {.what = names[i],
+                                .system = system,
+                                .unit = i == FLOODER_US ? "us" : "1/s",
+                                .values = flooded->figures[i],
+                                .runs = bench->runs};
+        bench_tell(bench, &row);
+    }
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 struct answers {
     struct raised idle, loaded, behind, alone;
-    struct raised flooded, aside; /* with keys alone */
 };
+
+/* With keys alone: by which role its own broker is flooded, or another one. */
+enum { AT_OWN, AT_OTHER, FLOOD_PLACES };
+enum { FALSE_HANDSHAKES, UNKNOWN_KEYS, FLOOD_KINDS };
+static const char *const flood_roles[FLOOD_KINDS] = {"knock", "unknown"};
+static const char *const flood_names[FLOOD_KINDS][FLOOD_PLACES] = {
+    {"flooded", "another is flooded"},
+    {"flooded by unknown keys", "another is flooded by unknown keys"}};
+static struct flooded floods[FLOOD_KINDS][FLOOD_PLACES];
+
+static int flood_kinds(void)
+{
+    return unknown_keys_are_there() ? FLOOD_KINDS : UNKNOWN_KEYS;
+}
+
+static void run_floods(const char *count, size_t run)
+{
+    for (int kind = 0; kind < flood_kinds(); kind++)
+        for (int place = AT_OWN; place < FLOOD_PLACES; place++)
+            run_flooded(count, flood_roles[kind], place == AT_OWN, &floods[kind][place], run);
+}
+
+static void report_floods(const struct bench *bench, uint64_t n)
+{
+    for (int kind = 0; kind < flood_kinds(); kind++)
+        for (int place = AT_OWN; place < FLOOD_PLACES; place++)
+            report(bench, flood_names[kind][place], OVER_CURVE, ON_TAP, &floods[kind][place].raised,
+                   n);
+    for (int place = AT_OWN; flood_kinds() > UNKNOWN_KEYS && place < FLOOD_PLACES; place++)
+        report_flood(bench, place == AT_OWN ? "its broker" : "another",
+                     &floods[UNKNOWN_KEYS][place]);
+}
 
 static void ask(const struct bench *bench, uint64_t n)
 {
@@ -577,10 +671,8 @@ static void ask(const struct bench *bench, uint64_t n)
             run_behind(count, way, "flood", NULL, &over[way].alone, run);
         }
         run_behind(count, OVER_TCP, "flood_due", NULL, &due, run);
-        if (bench->is_curve) {
-            run_flooded(count, true, &over[OVER_CURVE].flooded, run);
-            run_flooded(count, false, &over[OVER_CURVE].aside, run);
-        }
+        if (bench->is_curve)
+            run_floods(count, run);
         run_untapped(count, NULL, &error, run);
         run_untapped(count, "value", &value, run);
     }
@@ -596,10 +688,8 @@ static void ask(const struct bench *bench, uint64_t n)
     }
     report(bench, "due in its own 4 KiB bulk", OVER_TCP, IN_PLACE, &due, n);
     report_rate(bench, "its own bulk beside due values", OVER_TCP, &due, &over[OVER_TCP].alone, n);
-    if (bench->is_curve) {
-        report(bench, "flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].flooded, n);
-        report(bench, "another is flooded", OVER_CURVE, ON_TAP, &over[OVER_CURVE].aside, n);
-    }
+    if (bench->is_curve)
+        report_floods(bench, n);
     report_untapped(bench, &error, &value, n);
 }
 
@@ -608,9 +698,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(char **words);
-    } roles[] = {{"fail", fail_slots}, {"receive", receive},    {"tap", tap_events},
-                 {"flood", flood},     {"drain", drain},        {"stay", stay_behind},
-                 {"knock", knock_on},  {"flood_due", flood_due}};
+    } roles[] = {{"fail", fail_slots}, {"receive", receive}, {"tap", tap_events},
+                 {"flood", flood},     {"drain", drain},     {"stay", stay_behind},
+                 {"knock", knock_on},  {"unknown", unknown}, {"flood_due", flood_due}};
     struct bench bench;
     for (size_t i = 0; argc > 2 && i < sizeof roles / sizeof roles[0]; i++) {
         if (strcmp(argv[1], roles[i].name) == 0) {
