@@ -2,8 +2,6 @@
 /* race.c -- see race.h. */
 #include "tests/lib/race.h"
 
-#include "libbus/io/link_inproc.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,21 +34,16 @@ void race_options(struct bus_options *options, const char *party)
     options->broker_lost_ms = SOON_MS;
 }
 
-struct bus *race_open_with(const struct inproc_broker *broker, const struct bus_options *options)
+struct bus *race_open_with(const struct race_broker *broker, const struct bus_options *options)
 {
     struct bus *bus = NULL;
     struct bus_error *error = NULL;
-    enum bus_err err = bus_open(inproc_broker_endpoint(broker), options, SOON_MS, &bus, &error);
+    enum bus_err err = bus_open(race_broker_endpoint(broker), options, SOON_MS, &bus, &error);
     check_code_of(err, BUS_OK, &error);
     return bus;
 }
 
-uint64_t race_waits_of(long thread)
-{
-    return inproc_waits_of(thread);
-}
-
-struct bus *race_open(const struct inproc_broker *broker, const char *party)
+struct bus *race_open(const struct race_broker *broker, const char *party)
 {
     struct bus_options options;
     race_options(&options, party);
@@ -59,5 +52,7 @@ struct bus *race_open(const struct inproc_broker *broker, const char *party)
 
 int race_rounds(int argc, char **argv, int otherwise)
 {
-    return argc > 1 ? (int)strtol(argv[1], NULL, 10) : otherwise;
+    if (argc > 1)
+        return (int)strtol(argv[1], NULL, 10);
+    return race_is_live ? (otherwise + 19) / 20 : otherwise;
 }

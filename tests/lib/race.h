@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* race.h -- what race tests share: plain programs that check, and end at the first false claim. */
+/* race.h -- what race tests share: plain programs that check, and end at the first false claim.
+ * Each is built twice, see race_broker.h. */
 #ifndef LIB_RACE_H
 #define LIB_RACE_H
 
-#include "tests/lib/inproc_broker.h"
+#include "tests/lib/race_broker.h"
 
 #include <bus/bus.h>
 
@@ -24,12 +25,11 @@ void race_check_code(enum bus_err err, enum bus_err expected, struct bus_error *
 
 /* Short periods; the caller may change them. */
 void race_options(struct bus_options *options, const char *party);
-struct bus *race_open_with(const struct inproc_broker *broker, const struct bus_options *options);
-/* How often this thread of the library waited on its link, see inproc_waits_of(). */
-uint64_t race_waits_of(long thread);
-struct bus *race_open(const struct inproc_broker *broker, const char *party);
+struct bus *race_open_with(const struct race_broker *broker, const struct bus_options *options);
+struct bus *race_open(const struct race_broker *broker, const char *party);
 
-/* How many rounds: the first argument of the program, or otherwise. */
+/* How many rounds: the first argument of the program; or otherwise, and a twentieth of that with a
+ * live broker, where each takes longer. */
 int race_rounds(int argc, char **argv, int otherwise);
 
 #endif

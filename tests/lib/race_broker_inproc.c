@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* inproc_broker.c -- see inproc_broker.h: the port over the server side of the in-process link. */
-#include "tests/lib/inproc_broker.h"
+/* race_broker_inproc.c -- see race_broker.h: the port over the server side of the in-process
+ * link. */
+#include "tests/lib/race_broker.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +19,9 @@
 #define NS_PER_MS INT64_C(1000000)
 #define MEMORY_MAX (UINT64_C(1) << 32)
 
-struct inproc_broker {
+const bool race_is_live = false;
+
+struct race_broker {
     char endpoint[96];
     char data_endpoint[96];
     struct inproc *server;
@@ -37,7 +40,7 @@ static int64_t clock_ns(clockid_t clock)
 }
 
 /* Tokens need not be secret here, but different: an odd step goes through all numbers. */
-static struct core_port_now now_of(struct inproc_broker *broker)
+static struct core_port_now now_of(struct race_broker *broker)
 {
     broker->dice += UINT64_C(0x9e3779b97f4a7c15);
     return (struct core_port_now){.now_ns = clock_ns(CLOCK_MONOTONIC),
@@ -45,7 +48,7 @@ static struct core_port_now now_of(struct inproc_broker *broker)
                                   .random = broker->dice | 1};
 }
 
-static void send_all(struct inproc_broker *broker)
+static void send_all(struct race_broker *broker)
 {
     struct core_port_out out;
     while (core_port_out(broker->port, &out)) {
@@ -66,7 +69,7 @@ static void send_all(struct inproc_broker *broker)
     }
 }
 
-static void let_in(struct inproc_broker *broker, struct inproc_in *in)
+static void let_in(struct race_broker *broker, struct inproc_in *in)
 {
     struct core_port_now now = now_of(broker);
     if (in->event == INPROC_CLOSED)
@@ -81,7 +84,7 @@ static void let_in(struct inproc_broker *broker, struct inproc_in *in)
 
 static void *run(void *arg)
 {
-    struct inproc_broker *broker = arg;
+    struct race_broker *broker = arg;
     struct inproc_in in;
     while (!atomic_load(&broker->is_done)) {
         while (!atomic_load(&broker->is_done) &&
@@ -100,10 +103,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-struct inproc_broker *inproc_broker_start(const char *name)
+struct race_broker *race_broker_start(const char *name)
 {
     struct core_options options;
-    struct inproc_broker *broker = calloc(1, sizeof *broker);
+    struct race_broker *broker = calloc(1, sizeof *broker);
     must(broker != NULL);
     (void)snprintf(broker->endpoint, sizeof broker->endpoint, "inproc://%s/control", name);
     (void)snprintf(broker->data_endpoint, sizeof broker->data_endpoint, "inproc://%s/data", name);
@@ -120,14 +123,19 @@ struct inproc_broker *inproc_broker_start(const char *name)
     return broker;
 }
 
-const char *inproc_broker_endpoint(const struct inproc_broker *broker)
+const char *race_broker_endpoint(const struct race_broker *broker)
 {
     return broker->endpoint;
 }
 
-void inproc_broker_kill(struct inproc_broker **broker)
+const char *race_broker_data_endpoint(const struct race_broker *broker)
 {
-    struct inproc_broker *killed = *broker;
+    return broker->data_endpoint;
+}
+
+void race_broker_kill(struct race_broker **broker)
+{
+    struct race_broker *killed = *broker;
     *broker = NULL;
     if (killed == NULL)
         return;
@@ -137,4 +145,9 @@ void inproc_broker_kill(struct inproc_broker **broker)
     inproc_close(&killed->server);
     core_port_free(&killed->port);
     free(killed);
+}
+
+uint64_t race_waits_of(long thread)
+{
+    return inproc_waits_of(thread);
 }

@@ -98,7 +98,7 @@ static void fill(struct round *round)
         check_code(bus_slot_reserve(round->bus, "open", BUS_FOREVER, &round->slots[i]), BUS_OK);
 }
 
-static void run(struct inproc_broker *broker)
+static void run(struct race_broker *broker)
 {
     static void *(*const threads[THREADS])(void *) = {settle, receive, free_messages, close_bus};
     pthread_t started[THREADS];
@@ -122,10 +122,10 @@ static void run(struct inproc_broker *broker)
 int main(int argc, char **argv)
 {
     int rounds = race_rounds(argc, argv, 200);
-    struct inproc_broker *broker = inproc_broker_start("close");
+    struct race_broker *broker = race_broker_start("close");
     for (int number = 0; number < rounds; number++)
         run(broker);
-    inproc_broker_kill(&broker);
+    race_broker_kill(&broker);
     printf("%d rounds\n", rounds);
     return 0;
 }

@@ -96,7 +96,7 @@ static void *wait_for_the_end(void *arg)
     return NULL;
 }
 
-static void join(struct player *player, struct inproc_broker *broker, const char *name,
+static void join(struct player *player, struct race_broker *broker, const char *name,
                  const char *other)
 {
     char topic[32];
@@ -128,7 +128,7 @@ static void *wait_once(void *arg)
 
 /* The second waits behind the first, who has left when the value comes.  The library's thread
  * sleeps for longer than that may take. */
-static void leave_the_other(struct inproc_broker *broker, int rounds)
+static void leave_the_other(struct race_broker *broker, int rounds)
 {
     struct bus_options options;
     struct bus_sub *subs[2] = {NULL, NULL};
@@ -217,7 +217,7 @@ static void take_busily(struct bus_sub *sub)
     bus_msg_free(&msg);
 }
 
-static struct bus *open_reader(struct inproc_broker *broker, struct bus_sub **out_sub)
+static struct bus *open_reader(struct race_broker *broker, struct bus_sub **out_sub)
 {
     struct bus_options options;
     struct bus_sub_options sub_options;
@@ -241,7 +241,7 @@ static void exchange(struct bus *writer, struct bus_sub *sub, int values)
 }
 
 /* Its thread would otherwise be up for each value. */
-static void leave_it_to_the_busy(struct inproc_broker *broker, struct bus *writer)
+static void leave_it_to_the_busy(struct race_broker *broker, struct bus *writer)
 {
     long threads[THREADS_MAX];
     size_t count = find_threads(threads);
@@ -260,7 +260,7 @@ static void leave_it_to_the_busy(struct inproc_broker *broker, struct bus *write
 }
 
 /* Who was busy and now waits by a descriptor, while its thread sleeps, is told. */
-static void leave_nothing_for_long(struct inproc_broker *broker, struct bus *writer)
+static void leave_nothing_for_long(struct race_broker *broker, struct bus *writer)
 {
     struct bus_sub *sub = NULL;
     struct bus *bus = open_reader(broker, &sub);
@@ -301,7 +301,7 @@ static int64_t usual_time_ns(struct bus *writer, struct bus_sub *sub, bool is_po
 }
 
 /* Nothing is left to who waits by a descriptor, though it finds all without waiting for it. */
-static void leave_nothing_to_pollers(struct inproc_broker *broker, struct bus *writer)
+static void leave_nothing_to_pollers(struct race_broker *broker, struct bus *writer)
 {
     struct bus_sub *sub = NULL;
     struct bus *bus = open_reader(broker, &sub);
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     struct player players[2] = {{.is_serving = 1, .is_over = &is_over}, {.is_over = &is_over}};
     pthread_t playing[2];
     pthread_t others[2][2];
-    struct inproc_broker *broker = inproc_broker_start("data_wait");
+    struct race_broker *broker = race_broker_start("data_wait");
     players[0].rounds = players[1].rounds = race_rounds(argc, argv, 1000);
     join(&players[0], broker, "alice", "bob");
     join(&players[1], broker, "bob", "alice");
@@ -352,7 +352,7 @@ int main(int argc, char **argv)
         leave_nothing_for_long(broker, writer);
     leave_nothing_to_pollers(broker, writer);
     check_code(bus_close(&writer, SOON_MS), BUS_OK);
-    inproc_broker_kill(&broker);
+    race_broker_kill(&broker);
     printf("%d rounds\n", players[0].rounds);
     return 0;
 }

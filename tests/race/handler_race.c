@@ -76,13 +76,13 @@ static void *receive(void *arg)
     return NULL;
 }
 
-static void open_round(struct inproc_broker *broker, struct round *round)
+static void open_round(struct race_broker *broker, struct round *round)
 {
     struct bus_options options;
     race_options(&options, "here");
     options.on_failure = handle;
     options.on_failure_arg = round;
-    check_code(bus_open(inproc_broker_endpoint(broker), &options, SOON_MS, &round->bus, NULL),
+    check_code(bus_open(race_broker_endpoint(broker), &options, SOON_MS, &round->bus, NULL),
                BUS_OK);
     round->used = round->bus;
     atomic_init(&round->handled, 0);
@@ -104,7 +104,7 @@ static void close_round(struct round *round)
 }
 
 /* Nothing but bus_fail() holds the bus when the handler closes it. */
-static void run_alone(struct inproc_broker *broker)
+static void run_alone(struct race_broker *broker)
 {
     struct round round = {.bus = NULL};
     open_round(broker, &round);
@@ -114,7 +114,7 @@ static void run_alone(struct inproc_broker *broker)
 
 /* Who passed the barrier may come to its call only after the bus is closed, which nobody may; an
  * open slot keeps that harmless here. */
-static void run_waited_for(struct inproc_broker *broker)
+static void run_waited_for(struct race_broker *broker)
 {
     static void *(*const threads[WAITS])(void *) = {await_slot, gather, verdict, receive};
     pthread_t started[WAITS];
@@ -137,11 +137,11 @@ static void run_waited_for(struct inproc_broker *broker)
 int main(int argc, char **argv)
 {
     int rounds = race_rounds(argc, argv, 200);
-    struct inproc_broker *broker = inproc_broker_start("handler");
+    struct race_broker *broker = race_broker_start("handler");
     check(sem_init(&closed, 0, 0) == 0);
     for (int number = 0; number < rounds; number++)
         (number % 2 == 0 ? run_alone : run_waited_for)(broker);
-    inproc_broker_kill(&broker);
+    race_broker_kill(&broker);
     printf("%d rounds\n", rounds);
     return 0;
 }

@@ -13,7 +13,7 @@
 enum { CAUSES = 4 };
 
 struct round {
-    struct inproc_broker *broker;
+    struct race_broker *broker;
     struct bus *bus;
     struct bus *peer;
     struct bus_slot *slot; /* the peer's */
@@ -78,7 +78,7 @@ static void *lose_broker(void *arg)
 {
     struct round *round = arg;
     pthread_barrier_wait(&round->start);
-    inproc_broker_kill(&round->broker);
+    race_broker_kill(&round->broker);
     return NULL;
 }
 
@@ -104,13 +104,13 @@ static void run(int number)
     struct bus_options options;
     atomic_init(&round.handled, 0);
     atomic_init(&round.is_closed, false);
-    round.broker = inproc_broker_start("once");
+    round.broker = race_broker_start("once");
     race_options(&options, "here");
     /* What races is the broker's going; it must not be lost before the round begins. */
     options.broker_lost_ms = SOON_MS;
     options.on_failure = handle;
     options.on_failure_arg = &round;
-    check_code(bus_open(inproc_broker_endpoint(round.broker), &options, SOON_MS, &round.bus, NULL),
+    check_code(bus_open(race_broker_endpoint(round.broker), &options, SOON_MS, &round.bus, NULL),
                BUS_OK);
     round.peer = race_open(round.broker, "peer");
     check_code(bus_slot_reserve(round.peer, "w", BUS_FOREVER, &round.slot), BUS_OK);

@@ -83,7 +83,7 @@ static void *stop(void *arg)
     return NULL;
 }
 
-static void run(struct inproc_broker *broker)
+static void run(struct race_broker *broker)
 {
     static void *(*const threads[WAITS])(void *) = {receive, poll_fd, await_slot, gather, stop};
     pthread_t started[WAITS];
@@ -108,10 +108,10 @@ static void run(struct inproc_broker *broker)
 int main(int argc, char **argv)
 {
     int rounds = race_rounds(argc, argv, 200);
-    struct inproc_broker *broker = inproc_broker_start("stop");
+    struct race_broker *broker = race_broker_start("stop");
     for (int number = 0; number < rounds; number++)
         run(broker);
-    inproc_broker_kill(&broker);
+    race_broker_kill(&broker);
     printf("%d rounds\n", rounds);
     return 0;
 }

@@ -13,7 +13,7 @@
 enum { PARTIES = 30 };
 
 struct watch {
-    struct inproc_broker *broker;
+    struct race_broker *broker;
     struct bus_tap *tap;
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -96,11 +96,11 @@ int main(int argc, char **argv)
     pthread_t reader;
     pthread_t parties;
     (void)race_rounds(argc, argv, 1);
-    watch.broker = inproc_broker_start("tap");
+    watch.broker = race_broker_start("tap");
     check(pthread_mutex_init(&watch.lock, NULL) == 0 && pthread_cond_init(&watch.news, NULL) == 0);
     bus_tap_options_init(&options);
     check_code(
-        bus_tap_open(inproc_broker_endpoint(watch.broker), &options, SOON_MS, &watch.tap, NULL),
+        bus_tap_open(race_broker_endpoint(watch.broker), &options, SOON_MS, &watch.tap, NULL),
         BUS_OK);
     check(pthread_create(&reader, NULL, read_events, &watch) == 0);
     check(pthread_create(&parties, NULL, live_all, &watch) == 0);
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     bus_tap_stop(watch.tap);
     check(pthread_join(reader, NULL) == 0);
     bus_tap_close(&watch.tap);
-    inproc_broker_kill(&watch.broker);
+    race_broker_kill(&watch.broker);
     pthread_cond_destroy(&watch.news);
     pthread_mutex_destroy(&watch.lock);
     printf("%d parties\n", PARTIES);

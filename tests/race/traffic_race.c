@@ -116,7 +116,7 @@ static void *read_values(void *arg)
     return NULL;
 }
 
-static void run(struct inproc_broker *broker, int values)
+static void run(struct race_broker *broker, int values)
 {
     pthread_t writers[WRITERS];
     pthread_t readers[READERS];
@@ -160,9 +160,9 @@ static void run(struct inproc_broker *broker, int values)
 int main(int argc, char **argv)
 {
     int values = race_rounds(argc, argv, 3000);
-    struct inproc_broker *broker = inproc_broker_start("traffic");
+    struct race_broker *broker = race_broker_start("traffic");
     run(broker, values);
-    inproc_broker_kill(&broker);
+    race_broker_kill(&broker);
     printf("%d values\n", WRITERS * values);
     return 0;
 }

@@ -7,7 +7,7 @@ set -eu
 cd "$1"/tests
 status=0
 count=0
-for program in bench/*_test.c install/*.sh race/*_race.c sim/*_test.c system/*_test.c; do
+for program in bench/*_test.c install/*.sh race/*_race.c race/live/*_race.c sim/*_test.c system/*_test.c; do
     case $program in
     *'*'* | install/processes.sh) continue ;;
     esac
