@@ -13,6 +13,7 @@
 #include "libbus/base/utf8.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,7 +290,7 @@ static struct bus_error *make_formatted(uint64_t kind, const char *type, const c
 /* ---- the last error of a thread -------------------------------------------------------------- */
 
 static pthread_key_t last_key;
-static bool has_last_key;
+static atomic_bool has_last_key; /* threads may go on while the process ends */
 
 static void forget_last(void *value)
 {
@@ -299,22 +300,21 @@ static void forget_last(void *value)
 
 static void make_last_key(void)
 {
-    has_last_key = pthread_key_create(&last_key, forget_last) == 0;
+    atomic_store(&has_last_key, pthread_key_create(&last_key, forget_last) == 0);
 }
 
 /* A thread that ends when the library is unloaded already must not call it. */
 __attribute__((destructor)) static void drop_last_key(void)
 {
-    if (has_last_key)
+    if (atomic_exchange(&has_last_key, false))
         (void)pthread_key_delete(last_key);
-    has_last_key = false;
 }
 
 static bool can_keep_last(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, make_last_key);
-    return has_last_key;
+    return atomic_load(&has_last_key);
 }
 
 /* Keeps error as the last one of this thread, and takes it over. */
