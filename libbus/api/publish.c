@@ -17,6 +17,7 @@
 #include "libbus/api/model.h"
 #include "libbus/api/news.h"
 #include "libbus/base/pattern.h"
+#include "libbus/session/session_out.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

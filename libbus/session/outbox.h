@@ -34,7 +34,7 @@ enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
 /* A sync of a shared disk takes milliseconds, and one takes all that has come by then.  So there a
  * batch that is not full follows so long after the last one, if no more are under way than above.
  * That bounds how many there are in a second. */
-#define OUTBOX_PAUSE_NS INT64_C(250000)
+#define OUTBOX_PAUSE_NS INT64_C(500000)
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
  * of about 64 KiB; batches of several such frames have 1.7 times the throughput. */

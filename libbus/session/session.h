@@ -149,10 +149,6 @@ struct buffer *session_data_out(struct session *session, int64_t now_ns);
 void session_data_sent(struct session *session);
 /* Whether there may be a part to send.  A batch may still wait for the broker's answer, to grow. */
 bool session_data_is_due(const struct session *session);
-/* Whether that depends on the time, which a publisher does not read for each value; and the same at
- * that time. */
-bool session_data_has_pause(const struct session *session);
-bool session_data_is_due_at(struct session *session, int64_t now_ns);
 /* Whether values in chunks are under way.  Their chunks are copied only when their turn comes. */
 bool session_is_uploading(const struct session *session);
 

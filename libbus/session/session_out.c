@@ -4,6 +4,8 @@
  * A control message is encoded once, when its turn comes, and stays in session.stage until the link
  * takes it.  The order is: heartbeats and progress; topics that we numbered; numbered messages;
  * questions about topics and wants; credit; messages of observers. */
+#include "libbus/session/session_out.h"
+
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/session/session_acks.h"
