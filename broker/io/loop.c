@@ -835,19 +835,14 @@ bool loop_begin(struct loop *loop, const struct config *config, const char *vers
                 char complaint[LOOP_COMPLAINT_BYTES])
 {
     uint64_t broker = *journal != NULL ? journal_id(*journal) : 0;
-    char holder[DISK_HOLDER_BYTES] = "";
-    struct directory_asker asker = {.holder = holder};
     char key[KEY_TEXT_BYTES + 1];
-    if (*journal != NULL) { /* which the loop takes over */
-        asker.epoch = journal_lease(*journal);
-        snprintf(holder, sizeof holder, "%s", journal_holder(*journal));
-    }
+    sharding_see(&loop->sharding, *journal);
     if (!open_core_port(loop, config, version, broker, durability, complaint) ||
         (*journal != NULL && !loop_recover(loop, config, journal, durability, complaint)))
         return false;
     snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", SHARDING_LACKS);
-    if (!sharding_begin(&loop->sharding, config, &asker, &loop->authentication,
-                        loop_control_endpoint(loop), loop->port))
+    if (!sharding_begin(&loop->sharding, config, &loop->authentication, loop_control_endpoint(loop),
+                        loop->port))
         return false;
     loop_public_key(loop, key);
     web_child_begin(&loop->web, loop_control_endpoint(loop), key, clock_monotonic_ns());

@@ -87,13 +87,21 @@ static const struct event_shards *tell_list(void *arg)
     return &sharding->list;
 }
 
+void sharding_see(struct sharding *sharding, const struct journal *journal)
+{
+    if (journal == NULL)
+        return;
+    sharding->epoch = journal_lease(journal);
+    snprintf(sharding->holder, sizeof sharding->holder, "%s", journal_holder(journal));
+}
+
 bool sharding_begin(struct sharding *sharding, const struct config *config,
-                    const struct directory_asker *asker,
                     const struct authentication *authentication, const char *control,
                     struct core_port *port)
 {
     struct disk_shard shard = {
         .number = config->shard, .replicas = config->replicas, .cache = config->cache};
+    const struct directory_asker asker = {sharding->epoch, sharding->holder};
     char host[LIMIT_NAME_BYTES] = "";
     char announced[LIMIT_ENDPOINT_BYTES];
     if (!journal_is_shared(config->journal))
@@ -103,7 +111,7 @@ bool sharding_begin(struct sharding *sharding, const struct config *config,
         return false;
     char *names = names_of(core_port_core(port));
     struct directory *directory =
-        names != NULL ? directory_open(config->journal, &shard, asker) : NULL;
+        names != NULL ? directory_open(config->journal, &shard, &asker) : NULL;
     if (directory != NULL)
         sharding->thread = directory_thread_open(&directory, announced, names);
     free(names);

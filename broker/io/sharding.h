@@ -29,6 +29,8 @@ struct sharding {
     struct shard_jobs jobs;
     struct directory_thread *thread; /* NULL: there are no shards */
     unsigned shard;
+    uint64_t epoch; /* of the owner of the journal, and its name */
+    char holder[DISK_HOLDER_BYTES];
     const struct authentication *authentication;
     const struct core_port *port;
     bool is_begun;     /* the directory knows of this broker and its jobs */
@@ -45,13 +47,15 @@ struct sharding {
 void sharding_init(struct sharding *sharding, struct memory *memory);
 void sharding_fini(struct sharding *sharding);
 
+/* Learns who owns the journal, before the loop takes it over.  NULL: there is none. */
+void sharding_see(struct sharding *sharding, const struct journal *journal);
+
 /* What may be missing. */
 #define SHARDING_LACKS                                                                             \
     "too little memory, or no address for clients: name one with --advertise-control"
-/* Begins, if the journal has shards; after the replay.  asker: the owner of the journal;
- * control: where the control channel listens.  false: something is missing. */
+/* Begins, if the journal has shards; after the replay.  control: where the control
+ * channel listens.  false: something is missing. */
 bool sharding_begin(struct sharding *sharding, const struct config *config,
-                    const struct directory_asker *asker,
                     const struct authentication *authentication, const char *control,
                     struct core_port *port);
 
