@@ -179,7 +179,9 @@
 /* who waits for whom */
 #define LIMIT_WHY_NODES 16384 /* in one answer; with the edges less than LIMIT_CONTROL_QUEUE */
 #define LIMIT_WHY_EDGES 45056
-#define LIMIT_WHY_STEP 4096       /* waits looked at, or rows told, in one step of the broker */
+#define LIMIT_ANSWER_STEP 512     /* looked at in one step, of answers to operators ... */
+#define LIMIT_ANSWER_MS 50        /* ... and as much again for each such time that they take */
+#define LIMIT_WHY_STEP 4096       /* ... up to this; and of one object, looked at in one step */
 #define LIMIT_WHY_LOOK_MS 2000    /* between two looks for a cycle */
 #define LIMIT_WHY_CYCLES 16       /* of one job, remembered from one look to the next */
 #define LIMIT_WHY_NEEDS 1024      /* slots told of that one slot needs, directly or not */

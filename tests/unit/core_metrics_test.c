@@ -10,7 +10,7 @@ TestSuite(core_metrics, .init = init, .fini = fini);
 
 enum { OBSERVER = 9, ROWS_MAX = 16384, ROW_KEY_BYTES = 128, ROW_COST = 8 };
 /* A job has some dozen rows, which are not parted. */
-enum { ROWS_STEP_MAX = LIMIT_WHY_STEP / ROW_COST + 64 };
+enum { ROWS_STEP_MAX = LIMIT_ANSWER_STEP / ROW_COST + 64 };
 
 /* The rows of the last answer: "slots_settled alice's job//error". */
 static struct {
@@ -40,16 +40,10 @@ static void keep_rows(void)
         most_in_step = effects.msg_count;
 }
 
-/* Asks, and steps until the answer is whole; how many steps it took. */
-static unsigned ask(const struct metric_figures *figures)
+/* Ticks until the answer is whole; how often. */
+static unsigned go_on(void)
 {
-    struct msg msg = {.type = MSG_METRICS, .as.metrics.request = 1};
-    unsigned count = 1;
-    row_count = most_in_step = 0;
-    is_over = false;
-    step((struct event){
-        .type = EVENT_MESSAGE, .conn = OBSERVER, .figures = figures, .as.msg = &msg});
-    keep_rows();
+    unsigned count = 0;
     while (!is_over && core_deadline_ns(core) <= now_ns) {
         step((struct event){.type = EVENT_TICK});
         keep_rows();
@@ -58,6 +52,18 @@ static unsigned ask(const struct metric_figures *figures)
     cr_assert(is_over, "the answer has no end");
     forget();
     return count;
+}
+
+/* Asks, and steps until the answer is whole; how many steps it took. */
+static unsigned ask(const struct metric_figures *figures)
+{
+    struct msg msg = {.type = MSG_METRICS, .as.metrics.request = 1};
+    row_count = most_in_step = 0;
+    is_over = false;
+    step((struct event){
+        .type = EVENT_MESSAGE, .conn = OBSERVER, .figures = figures, .as.msg = &msg});
+    keep_rows();
+    return 1 + go_on();
 }
 
 static uint64_t value_of(const char *key)
@@ -248,7 +254,7 @@ static void expect_bounded(unsigned step_count)
          core->routes.chunk_count + core->groups.chunk_count + core->tasks.chunk_count) *
         POOL_CHUNK_ITEMS;
     cr_expect_leq(most_in_step, ROWS_STEP_MAX, "%u messages", most_in_step);
-    cr_expect_geq(step_count, looked_at / LIMIT_WHY_STEP, "%u numbers in %u steps", looked_at,
+    cr_expect_geq(step_count, looked_at / LIMIT_ANSWER_STEP, "%u numbers in %u steps", looked_at,
                   step_count);
 }
 
@@ -264,9 +270,50 @@ static void make_topics(unsigned count)
     }
 }
 
+/* A message of a party does not wait for a part of an answer: ticks alone go on with it. */
+Test(core_metrics, does_nothing_of_an_answer_while_parties_speak)
+{
+    enum { MESSAGES = 50 };
+    const struct msg question = {.type = MSG_METRICS, .as.metrics.request = 1};
+    make_topics(3 * LIMIT_ANSWER_STEP);
+    ask_from(OBSERVER);
+    unsigned count = ask(NULL);
+    cr_assert_lt(count, MESSAGES);
+    is_over = false;
+    message(OBSERVER, question);
+    forget();
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        message(1, (struct msg){.type = MSG_PING, .as.ping.request = i});
+        for (uint32_t j = 0; j < effects.msg_count; j++)
+            cr_expect(effects.msgs[j].type != MSG_METRIC_ROW);
+        cr_expect_leq(core_deadline_ns(core), now_ns, "the answer is due");
+        forget();
+    }
+    cr_expect_eq(go_on(), count - 1);
+}
+
+/* Where each tick comes late, because others have so much to say, a step is larger. */
+Test(core_metrics, takes_larger_steps_when_it_takes_long, .timeout = 120)
+{
+    struct msg question = {.type = MSG_METRICS, .as.metrics.request = 1};
+    unsigned late = 0;
+    make_topics(20 * LIMIT_ANSWER_STEP);
+    ask_from(OBSERVER);
+    unsigned quick = ask(NULL);
+    is_over = false;
+    row_count = 0;
+    message(OBSERVER, question);
+    for (keep_rows(); !is_over; keep_rows(), late++) {
+        now_ns += LIMIT_ANSWER_MS * MS_NS;
+        step((struct event){.type = EVENT_TICK});
+    }
+    cr_expect_leq(late, quick / 3, "%u late steps, %u quick ones", late, quick);
+    cr_expect_geq(late, quick / (LIMIT_WHY_STEP / LIMIT_ANSWER_STEP));
+}
+
 Test(core_metrics, cuts_its_answer_into_steps, .timeout = 120)
 {
-    make_topics(3 * LIMIT_WHY_STEP);
+    make_topics(3 * LIMIT_ANSWER_STEP);
     ask_from(OBSERVER);
     expect_bounded(ask(NULL));
 }

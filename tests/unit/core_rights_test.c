@@ -760,7 +760,7 @@ Test(core_rights, ends_an_answer_under_way_with_its_right, .timeout = 120)
     belongs(OPS, "ops");
     join(ALICE);
     observe(OPS, "job");
-    for (unsigned i = 0; i < 3 * LIMIT_WHY_STEP; i++) {
+    for (unsigned i = 0; i < 3 * LIMIT_ANSWER_STEP; i++) {
         snprintf(name, sizeof name, "alice/%u", i);
         await_slot(ALICE, i + 1, name, 0);
         forget();

@@ -48,7 +48,7 @@ static uint32_t ask_all(unsigned *out_parts)
     do {
         uint32_t more = 0;
         cursor = ask_part(cursor, &more);
-        cr_expect_leq(effects.msg_count, LIMIT_WHY_STEP / ROW_COST + 2, "%u messages in a step",
+        cr_expect_leq(effects.msg_count, LIMIT_ANSWER_STEP / ROW_COST + 2, "%u messages in a step",
                       effects.msg_count);
         topics += more;
         *out_parts += 1;
@@ -58,7 +58,7 @@ static uint32_t ask_all(unsigned *out_parts)
 
 /* A row costs 9 looks.  One of the job, one of alice, and numbers that are not in use come before
  * the topics. */
-enum { BEFORE = 2 * 9 + 2 * (POOL_CHUNK_ITEMS - 1), FIRST = (LIMIT_WHY_STEP - BEFORE + 8) / 9 };
+enum { BEFORE = 2 * 9 + 2 * (POOL_CHUNK_ITEMS - 1), FIRST = (LIMIT_ANSWER_STEP - BEFORE + 8) / 9 };
 
 static void expect_parts(unsigned topics, unsigned least, unsigned most)
 {
@@ -101,7 +101,7 @@ Test(core_status, gives_a_status_of_one_topic_more_than_a_step_tells)
 
 Test(core_status, gives_a_large_status_in_parts, .timeout = 120)
 {
-    expect_parts(2 * LIMIT_WHY_STEP, 2 * ROW_COST, 4 * ROW_COST);
+    expect_parts(2 * LIMIT_ANSWER_STEP, 2 * ROW_COST, 4 * ROW_COST);
 }
 
 Test(core_status, tells_once_what_stays_while_others_come_and_go)
@@ -201,7 +201,7 @@ Test(core_status, tells_the_kinds_that_are_asked_for)
 /* An answer without topics is one part, however many there are. */
 Test(core_status, looks_at_no_topic_where_none_is_asked_for)
 {
-    make_topics(2 * LIMIT_WHY_STEP);
+    make_topics(2 * LIMIT_ANSWER_STEP);
     ask_from(OBSERVER);
     message(OBSERVER, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1, .kinds = 3}});
     const struct msg *last = &effects.msgs[effects.msg_count - 1];

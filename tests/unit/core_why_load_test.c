@@ -207,7 +207,7 @@ static void ask_why(uint32_t edges, uint64_t left_out)
     cr_expect_eq(seen.nodes, PARTIES);
     cr_expect_eq(seen.edges, edges, "%u edges", seen.edges);
     cr_expect_eq(seen.left_out, left_out);
-    cr_expect_gt(seen.steps, AWAITS / LIMIT_WHY_STEP);
+    cr_expect_gt(seen.steps, AWAITS / LIMIT_ANSWER_STEP);
 }
 
 static void ask_without(void)
@@ -217,7 +217,7 @@ static void ask_without(void)
                      .as.without = {.job = span_text("job"), .party = span_text("p7")}});
     print("  errbus why --without");
     cr_expect_gt(seen.rows, 0);
-    cr_expect_gt(seen.steps, AWAITS / LIMIT_WHY_STEP);
+    cr_expect_gt(seen.steps, AWAITS / LIMIT_ANSWER_STEP);
 }
 
 /* The awaits are looked at in as many steps as they need, and a pass over the edges is one step. */
@@ -228,12 +228,12 @@ static void look_twice(uint32_t cycles)
     pass_ms(LIMIT_WHY_LOOK_MS + 1);
     print("  first look");
     cr_expect_eq(seen.deadlocks, 0);
-    cr_expect_gt(seen.steps, AWAITS / LIMIT_WHY_STEP + PASSES + cycles);
+    cr_expect_gt(seen.steps, AWAITS / LIMIT_ANSWER_STEP + PASSES + cycles);
     forget();
     pass_ms(LIMIT_WHY_LOOK_MS);
     print("  second look");
     cr_expect_eq(seen.deadlocks, cycles, "%u cycles", seen.deadlocks);
-    cr_expect_gt(seen.steps, AWAITS / LIMIT_WHY_STEP + PASSES + cycles);
+    cr_expect_gt(seen.steps, AWAITS / LIMIT_ANSWER_STEP + PASSES + cycles);
 }
 
 Test(core_why_load, looks_at_one_large_cycle_in_short_steps)
@@ -291,9 +291,10 @@ static void expect_costs(uint32_t cost, uint32_t first_budget, uint32_t first_sp
     uint32_t steps = 0;
     bool is_over = false;
     while (!is_over && steps++ < 100) {
-        budget = LIMIT_WHY_STEP;
+        budget = LIMIT_ANSWER_STEP;
         is_over = deadlock_judge(core, job, walk, &budget);
-        cr_expect(LIMIT_WHY_STEP - budget <= LIMIT_WHY_STEP / cost * cost || cost > LIMIT_WHY_STEP);
+        cr_expect(LIMIT_ANSWER_STEP - budget <= LIMIT_ANSWER_STEP / cost * cost ||
+                  cost > LIMIT_ANSWER_STEP);
     }
     cr_expect(is_over);
     walk_free(core, walk);
@@ -301,7 +302,7 @@ static void expect_costs(uint32_t cost, uint32_t first_budget, uint32_t first_sp
 
 Test(core_why_load, looks_at_so_many_nodes_and_edges_in_a_step)
 {
-    enum { STEP = LIMIT_WHY_STEP };
+    enum { STEP = LIMIT_ANSWER_STEP };
     join(0);
     expect_costs(STEP / 2, STEP, STEP);
     expect_costs(STEP / 2 + 1, STEP, STEP / 2 + 1);

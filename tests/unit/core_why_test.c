@@ -882,7 +882,7 @@ Test(core_why, cuts_a_large_answer_into_steps, .timeout = 120)
         step((struct event){.type = EVENT_TICK});
         count += 1;
     }
-    cr_expect(count >= MANY / LIMIT_WHY_STEP - 1, "%u steps", count);
+    cr_expect(count >= MANY / LIMIT_ANSWER_STEP - 1, "%u steps", count);
     EXPECT("9 < alice: running\n"
            "9 < bob: running\n"
            "9 < alice -> bob: unpromised x20000 bob/x#0 since 0 ms\n"

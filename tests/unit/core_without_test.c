@@ -71,7 +71,7 @@ Test(core_without, refuses_a_party_that_is_not_there)
 /* A slot that many need: no step looks at more of them than it may. */
 Test(core_without, looks_at_a_bounded_part_in_each_step, .timeout = 60)
 {
-    enum { MANY = 3 * LIMIT_WHY_STEP };
+    enum { MANY = 3 * LIMIT_ANSWER_STEP };
     is_alone = true;
     ask_from(OBSERVER);
     join(1);
@@ -88,7 +88,7 @@ Test(core_without, looks_at_a_bounded_part_in_each_step, .timeout = 60)
     unsigned count = 0;
     while (strstr(said, "9 < without ") == NULL && count++ < 1000)
         step((struct event){.type = EVENT_TICK});
-    cr_expect(count >= 2 * MANY / LIMIT_WHY_STEP, "%u steps", count);
+    cr_expect(count >= 2 * MANY / LIMIT_ANSWER_STEP, "%u steps", count);
     EXPECT_OF("9 < owed alice/x#0 x1\n9 < needs bob/y#0 x%d\n9 < without 0 goes on, 0 of 0\n",
               MANY);
 }

@@ -82,6 +82,7 @@ struct core {
     struct list metrics_walks; /* answers to METRICS under way */
     struct counts counts;
     struct list wait_walks;   /* who waits for whom: questions and looks under way */
+    int64_t answering_ns;     /* since when there is a question under way, or a look; 0: none is */
     struct list lead_waiters; /* topics whose writers wait for readers, longest first */
     struct timer lead_timer;  /* fires when the first of them has waited for long */
     struct needs needs;

@@ -572,6 +572,45 @@ static void advance_clock(struct core *core, const struct event *event)
     core->kept = event->kept;
 }
 
+/* Whether it asks for an answer that is put together in steps. */
+static bool is_long_question(const struct event *event)
+{
+    return event->type == EVENT_MESSAGE &&
+           (event->as.msg->type == MSG_WHY || event->as.msg->type == MSG_WITHOUT ||
+            event->as.msg->type == MSG_METRICS);
+}
+
+/* How much of the answers is put together in this step: more where it takes long, because so much
+ * is said in between, or an operator would never know. */
+static uint32_t answer_budget(const struct core *core)
+{
+    int64_t parts = 1 + (core->now_ns - core->answering_ns) / (LIMIT_ANSWER_MS * MS_NS);
+    return parts < LIMIT_WHY_STEP / LIMIT_ANSWER_STEP ? (uint32_t)parts * LIMIT_ANSWER_STEP
+                                                      : LIMIT_WHY_STEP;
+}
+
+static bool is_answering(const struct core *core)
+{
+    return !list_is_empty(&core->wait_walks) || !list_is_empty(&core->metrics_walks);
+}
+
+/* A part of the answers under way.  What parties say does not wait for one: the step that takes it
+ * does nothing of them, and io takes all that has come before it ticks. */
+static void answer_operators(struct core *core, const struct event *event)
+{
+    if (!is_answering(core)) {
+        core->answering_ns = 0;
+        return;
+    }
+    if (core->answering_ns == 0)
+        core->answering_ns = core->now_ns;
+    if (event->type == EVENT_TICK || is_long_question(event)) {
+        waits_go_on(core, answer_budget(core));
+        metrics_go_on(core, answer_budget(core));
+    }
+    core->has_more |= is_answering(core);
+}
+
 void core_step(struct core *core, const struct event *event, struct effects *effects)
 {
     core->effects = effects;
@@ -606,10 +645,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     groups_deal(core);
     topic_relieve(core);
     judge_all(core);
-    if (!list_is_empty(&core->wait_walks))
-        waits_go_on(core);
-    if (!list_is_empty(&core->metrics_walks))
-        metrics_go_on(core);
+    answer_operators(core, event);
     accept_all(core, event);
     tell_pump(core);
     pump_all(core);

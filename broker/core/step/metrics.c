@@ -3,8 +3,8 @@
  *
  * Counters are kept where things happen (record/count.c).  All else is collected when somebody
  * asks: a walk goes through whole pools by number, so it may rest between any two numbers, whatever
- * comes or goes meanwhile.  A step looks at LIMIT_WHY_STEP numbers at most, of all walks together,
- * or tells as much as costs the same.  So a gauge is put together from several moments, a few
+ * comes or goes meanwhile.  A step looks at so many numbers at most, of all walks together, or
+ * tells as much as costs the same.  So a gauge is put together from several moments, a few
  * milliseconds apart. */
 #include "broker/core/step/metrics.h"
 
@@ -441,15 +441,13 @@ static bool answer_on(struct core *core, struct metrics_walk *walk, uint32_t *bu
     return true;
 }
 
-void metrics_go_on(struct core *core)
+void metrics_go_on(struct core *core, uint32_t budget)
 {
-    uint32_t budget = LIMIT_WHY_STEP;
     LIST_EACH(link, &core->metrics_walks) {
         struct metrics_walk *walk = LIST_OWNER(link, struct metrics_walk, link);
         if (budget > 0 && answer_on(core, walk, &budget))
             answer_free(core, walk);
     }
-    core->has_more |= !list_is_empty(&core->metrics_walks);
 }
 
 void metrics_ask(struct core *core, const struct session *session, const struct msg_metrics *msg,

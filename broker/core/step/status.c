@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* status.c -- what operators ask about jobs, parties, topics, subscriptions and groups.
  *
- * An answer is asked for in parts, each of one step.  A part looks at LIMIT_WHY_STEP numbers of the
- * pools, or tells as many rows as cost the same; one subscription or group may take as much again.
- * The core keeps nothing between two parts: the cursor names the pool, and the next number in it.
- * So all that is there from the first part to the last is told once.  What comes or goes meanwhile
- * may be told or not. */
+ * An answer is asked for in parts, each of one step.  A part looks at LIMIT_ANSWER_STEP numbers of
+ * the pools, or tells as many rows as cost the same.  One subscription or group may take
+ * LIMIT_WHY_STEP looks more.  The core keeps nothing between two parts: the cursor names the pool,
+ * and the next number in it.  So all that is there from the first part to the last is told once.
+ * What comes or goes meanwhile may be told or not. */
 #include "broker/core/step/status.h"
 
 #include "broker/core/groups/group.h"
@@ -245,7 +245,7 @@ static uint64_t add_part(const struct asker *asker, uint64_t cursor)
         if (!is_wanted(asker, kinds[pool]))
             continue; /* nothing of a whole pool is looked at */
         for (; number < pools[pool]->chunk_count * POOL_CHUNK_ITEMS; number++) {
-            if (looks >= LIMIT_WHY_STEP)
+            if (looks >= LIMIT_ANSWER_STEP)
                 return pool << 32 | number;
             add_item(asker, (unsigned)pool, pool_find(pools[pool], number + 1), &looks);
         }

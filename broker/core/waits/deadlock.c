@@ -177,7 +177,7 @@ static void pass(struct core *core, struct job *job, const struct wait_walk *wal
 
 static bool take_budget(uint32_t *budget, uint32_t cost)
 {
-    if (cost > *budget && *budget < LIMIT_WHY_STEP)
+    if (cost > *budget && *budget < LIMIT_ANSWER_STEP)
         return false;
     *budget -= cost < *budget ? cost : *budget;
     return true;

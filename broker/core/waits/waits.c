@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* waits.c -- questions and looks under way: so much of them in each step. */
+/* waits.c -- questions and looks under way: so much of them in a step. */
 #include "broker/core/waits/waits.h"
 
 #include "broker/core/record/rights.h"
@@ -51,15 +51,13 @@ static bool walk_on(struct core *core, struct wait_walk *walk, uint32_t *budget)
     return deadlock_judge(core, job, walk, budget);
 }
 
-void waits_go_on(struct core *core)
+void waits_go_on(struct core *core, uint32_t budget)
 {
-    uint32_t budget = LIMIT_WHY_STEP;
     LIST_EACH(link, &core->wait_walks) {
         struct wait_walk *walk = LIST_OWNER(link, struct wait_walk, link);
         if (walk_on(core, walk, &budget))
             walk_free(core, walk);
     }
-    core->has_more |= !list_is_empty(&core->wait_walks);
 }
 
 void waits_forget(struct core *core)
