@@ -4,6 +4,7 @@
 #include "clients/web/exposition.h"
 #include "clients/web/http.h"
 #include "clients/web/listen.h"
+#include "clients/web/priority.h"
 #include "clients/web/ready.h"
 #include "clients/web/site.h"
 #include "clients/web_flags.h"
@@ -283,6 +284,7 @@ int main(int argc, char **argv)
     if (!web_flags_read(&web.cli, &web.flags, argc, argv, &result)) {
         return result;
     }
+    priority_lower();
     result = open_http(&web);
     if (result != CLI_OK) {
         return result;

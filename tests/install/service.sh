@@ -173,22 +173,26 @@ if [ -x "$build/clients/errbus-web" ]; then
     grep -q 'execve(.*errbus-web' "$work/trace" || die "strace did not see errbus web"
     grep -qx memfd_create "$work/calls" || die "errbus web got no key"
     grep -qx listen "$work/calls" || die "errbus web does not listen"
+    grep -qx setpriority "$work/calls" || die "errbus web does not stay behind the broker"
 fi
 # Brokers as the system tests have them: keys and access files, large values and attachments,
 # sealed traces, journals in files and in PostgreSQL, shards, a backup, restarts, a fenced broker,
 # and a manager that is told.  Floods and quotas count by time, and strace takes too much of it.  The
-# tracer is a process apart, so signals reach the broker.
+# tracer is a process apart, so signals reach the broker.  The broker of disks that fail is traced,
+# too: what errbusd does then, it does nowhere else.
 mkdir "$work/traces"
-cat >"$work/errbusd" <<END
+for program in broker/errbusd tests/errbusd_failpoints; do
+    cat >"$work/${program##*/}" <<END
 #!/bin/sh
-exec strace -D -f -qq -o "$work/traces/\$\$" "$build/broker/errbusd" "\$@"
+exec strace -D -f -qq -o "$work/traces/\$\$" "$build/$program" "\$@"
 END
-chmod +x "$work/errbusd"
+    chmod +x "$work/${program##*/}"
+done
 for test in access attachment backup durable fence postgres restart rotation seal service shards_key \
     spill store_tools web_child; do
     program=$build/tests/system_$test
     [ -x "$program" ] || continue # a build that is not for tests
-    ERRBUSD=$work/errbusd ERRBUSD_FAILPOINTS=$build/tests/errbusd_failpoints \
+    ERRBUSD=$work/errbusd ERRBUSD_FAILPOINTS=$work/errbusd_failpoints \
         ERRBUS=$build/clients/errbus TEST_PARTY=$build/tests/test_party \
         STATE_DIRECTORY=/dev/null "$program" >"$work/log" 2>&1 || die "system/$test fails under strace"
     find "$work/traces" -type f -exec cat {} + >"$work/trace"

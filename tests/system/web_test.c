@@ -2,16 +2,20 @@
 /* web_test.c -- errbus web over a real broker: metrics, health, and requests that it must refuse.
  *
  * The text is read by a strict reader below, and by those of Prometheus where they are there. */
+#include "clients/web/priority.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/fetch.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -73,7 +77,20 @@ static size_t name_bytes(const char *text)
     return bytes;
 }
 
-/* Behind the labels at text; NULL: they are not well formed. */
+/* Whether the values of the label are bounded, whatever parties do: none names a party, a topic or an
+ * error. */
+static bool is_bounded(const char *name, size_t bytes)
+{
+    static const char *const labels[] = {"by",     "channel", "direction", "group",   "job",
+                                         "kind",   "le",      "limit",     "outcome", "reason",
+                                         "result", "state",   "version"};
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++)
+        is_known |= strlen(labels[i]) == bytes && strncmp(labels[i], name, bytes) == 0;
+    return is_known;
+}
+
+/* Behind the labels at text; NULL: they are not well formed, or may have any number of values. */
 static const char *skip_labels(const char *text)
 {
     if (*text != '{')
@@ -81,7 +98,7 @@ static const char *skip_labels(const char *text)
     do {
         text++;
         size_t bytes = name_bytes(text);
-        if (bytes == 0 || text[bytes] != '=' || text[bytes + 1] != '"')
+        if (!is_bounded(text, bytes) || text[bytes] != '=' || text[bytes + 1] != '"')
             return NULL;
         for (text += bytes + 2; *text != '"'; text++) {
             if (*text == '\\')
@@ -388,6 +405,30 @@ Test(web, asks_the_broker_at_most_once_a_second)
     /* HELLO, READY, and beats beside the questions: far fewer than requests unless each asks. */
     cr_expect_leq(messages, 12 + 4 * (double)(took_ms / 1000 + 1), "%g messages in %lld ms",
                   messages, (long long)took_ms);
+}
+
+/* All threads, those of libraries too: parties come first where there are more threads than cores. */
+Test(web, stays_behind_those_who_work)
+{
+    char path[64];
+    unsigned threads = 0;
+    start_web(NULL, NULL);
+    cr_assert_eq(get("/metrics"), 200);
+    cr_assert_eq(get("/api/status"), 200);
+    snprintf(path, sizeof path, "/proc/%d/task", (int)web.pid);
+    DIR *tasks = opendir(path);
+    cr_assert_not_null(tasks);
+    for (const struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (thread == 0)
+            continue;
+        threads += 1;
+        cr_expect(sched_getscheduler(thread) == SCHED_BATCH ||
+                  sched_getscheduler(0) != SCHED_OTHER); /* the tests have a policy of their own */
+        cr_expect_geq(getpriority(PRIO_PROCESS, (id_t)thread), PRIORITY_NICE);
+    }
+    closedir(tasks);
+    cr_expect_gt(threads, 2);
 }
 
 /* ---- requests that it must refuse ------------------------------------------------------------ */
