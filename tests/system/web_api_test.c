@@ -254,14 +254,15 @@ Test(web_api, stays_with_its_shard)
     must_close(&second);
 }
 
-/* ---- what a party claims --------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
-/* Reads the stream of the default job until this is in it; what it has read. */
-static const char *read_stream_until(const char *words)
+/* Reads the stream of the default job from this event on (0: as a new page does) until this is in
+ * it; what it has read. */
+static const char *read_stream_until(int from, const char *words)
 {
     static char text[64 * 1024];
     size_t bytes = 0;
-    int fd = ask("/api/stream?job=default&from=%d", 1);
+    int fd = ask("/api/stream?job=default&from=%d", from);
     struct pollfd item = {.fd = fd, .events = POLLIN};
     text[0] = '\0';
     while (strstr(text, words) == NULL) {
@@ -274,6 +275,42 @@ static const char *read_stream_until(const char *words)
     close(fd);
     return text;
 }
+
+static int first_event_of_stream(int from)
+{
+    int id = 0;
+    const char *told = strstr(read_stream_until(from, "\ndata: "), "\nid: ");
+    cr_assert_not_null(told);
+    cr_assert_eq(sscanf(told, "\nid: %d", &id), 1, "%.200s", told);
+    return id;
+}
+
+/* A page begins with the newest 2000 events: its failures over time are those of these. */
+Test(web_api, begins_a_stream_with_so_many_events_of_the_past)
+{
+    enum { BEGIN = 2000 };
+    struct bus_sub_options options;
+    start_stage();
+    struct bus *alice = must_open("alice"); /* the first event */
+    bus_sub_options_init(&options);
+    options.group = "crew";
+    struct bus_sub *sub = must_subscribe_with(alice, "alice/tasks", &options);
+    for (int events = 2; events <= BEGIN + 1; events++) {
+        must_publish(alice, "tasks", "x");
+        struct bus_msg *msg = NULL;
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        bus_msg_reject(&msg, NULL, BUS_FOREVER); /* each is an event: task.dead */
+        if (events < BEGIN - 1)
+            continue;
+        must_flush(alice);
+        cr_assert_eq(first_event_of_stream(events), events); /* it is there */
+        cr_expect_eq(first_event_of_stream(0), events <= BEGIN ? 1 : 2, "of %d events", events);
+    }
+    bus_sub_close(&sub);
+    must_close(&alice);
+}
+
+/* ---- what a party claims --------------------------------------------------------------------- */
 
 /* Bob fails because of an error of another job, which the broker does not find in his. */
 Test(web_api, says_who_claims_a_root)
@@ -291,7 +328,7 @@ Test(web_api, says_who_claims_a_root)
     bus_slot_fail(&slot, worse);
     bus_error_unref(&worse);
     must_flush(bob);
-    const char *told = read_stream_until("\"root_party\":");
+    const char *told = read_stream_until(1, "\"root_party\":");
     cr_expect_not_null(strstr(told, "\"root_party\":\"alice\",\"root_claimed_by\":\"bob\""), "%s",
                        told);
     bus_error_unref(&cause);
