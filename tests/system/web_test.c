@@ -77,8 +77,8 @@ static size_t name_bytes(const char *text)
     return bytes;
 }
 
-/* Whether the values of the label are bounded, whatever parties do: none names a party, a topic or an
- * error. */
+/* Whether the values of the label are bounded, whatever parties do: none names a party, a topic or
+ * an error. */
 static bool is_bounded(const char *name, size_t bytes)
 {
     static const char *const labels[] = {"by",     "channel", "direction", "group",   "job",
@@ -407,7 +407,7 @@ Test(web, asks_the_broker_at_most_once_a_second)
                   messages, (long long)took_ms);
 }
 
-/* All threads, those of libraries too: parties come first where there are more threads than cores. */
+/* All threads, those of libraries too: parties come first where there are too few cores. */
 Test(web, stays_behind_those_who_work)
 {
     char path[64];
