@@ -34,7 +34,7 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 #define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
 
 /* How often a spare looks whether the shard is free. */
-enum { SPARE_POLL_MS = 100 };
+enum { SPARE_POLL_MS = 50 };
 
 /* What to do if the journal cannot be in its place. */
 static const char remedy[] =

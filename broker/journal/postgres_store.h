@@ -47,7 +47,7 @@ enum {
 /* A holder whose last sign is older than this may be replaced; one whose session with the server is
  * gone, after the shorter time.  Both only by a connection that is STORE_SETTLED_MS old: sessions
  * vanish when a standby is promoted, and the holder then needs time to connect again. */
-enum { STORE_LEASE_MS = 6000, STORE_GONE_MS = 500, STORE_SETTLED_MS = 3000 };
+enum { STORE_LEASE_MS = 6000, STORE_GONE_MS = 150, STORE_SETTLED_MS = 3000 };
 
 /* What the server said of itself when it was connected to. */
 struct store_found {

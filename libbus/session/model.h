@@ -34,7 +34,7 @@
 #define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS) /* between two attempts to connect */
 /* A broker that takes over is there within seconds.  For so long after the last word of a broker a
  * client with several endpoints waits an eighth of a beat at most between two attempts. */
-#define SESSION_HASTE_NS (5000 * SESSION_NS_PER_MS)
+#define SESSION_HASTE_NS (10000 * SESSION_NS_PER_MS)
 enum { SESSION_HASTE_PARTS = 8 };
 #define SESSION_GREET_MIN_NS                                                                       \
     (250 * SESSION_NS_PER_MS)                        /* a WELCOME is waited for at least so long */
