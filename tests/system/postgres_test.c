@@ -151,8 +151,8 @@ static void must_be_there(const char *rows)
     cr_expect_str_eq(found, rows);
 }
 
-/* What it says of itself and of its jobs comes behind what the next holder said.  Where a server was
- * promoted that lacks an epoch, that epoch has two holders. */
+/* What it says of itself and of its jobs comes behind what the next holder said.  Where a server
+ * was promoted that lacks an epoch, that epoch has two holders. */
 Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
 {
     char where[POSTGRES_CONNINFO_BYTES + 16];
