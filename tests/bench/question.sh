@@ -22,8 +22,9 @@ grep "| $question;" "$source_dir/bench/targets.table" >"$folder/all" || {
     echo "$question: targets.table asks it for nothing" >&2
     exit 1
 }
-# Without errbus web there is no page; the program says so.
-[ -x "$(dirname "$3")/../clients/errbus-web" ] || sed -i '/with a page open/d' "$folder/all"
+# Without errbus web nobody looks; the program says so.
+[ -x "$(dirname "$3")/../clients/errbus-web" ] || sed -i '/| scrape; /d' "$folder/all"
+[ -s "$folder/all" ] || exit 0
 if [ -n "${4:-}" ]; then
     sed -i '/to nats/d' "$folder/all"
 fi
