@@ -128,7 +128,7 @@ Test(slow_link, carries_large_values_with_the_usual_options, .timeout = 600)
 #define BLOCK_BYTES ((size_t)16 * 1024)
 #define FIRST_MS 3000 /* until windows follow the link */
 /* The whole window of a topic would be 6.7 s.  While its window grows over this link an error takes
- * some 0.7 s.  A busy machine is late. */
+ * a second at most.  A busy machine is late. */
 #define ERROR_MS 3000
 
 static atomic_bool is_over;
