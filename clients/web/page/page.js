@@ -82,18 +82,17 @@ function leftBehind(kind, isSo) {
   return rowsOf(state.ofJob, kind).every(isSo) ? leftOf(state.ofJob, kind) : 0;
 }
 
-// How much of one processor the broker used between two of its answers.
-function addLoad({ uptime_ms, cpu_ms }) {
-  const { load } = state;
-  const passed = load === null ? 0 : uptime_ms - load.uptime_ms;
-  const used = load === null ? 0 : cpu_ms - load.cpu_ms;
+// How much of one processor the broker used between two of its answers; before: what this gave last.
+export function loadOf(before, { uptime_ms, cpu_ms }) {
   if (cpu_ms === 0) { // it does not tell
-    state.load = null;
-  } else if (load === null || passed < 0 || used < 0) { // another broker, or the same one started again
-    state.load = { uptime_ms, cpu_ms, text: "" };
-  } else if (passed > 0) {
-    state.load = { uptime_ms, cpu_ms, text: `${Math.round(used / passed * 100)} %` };
+    return null;
   }
+  const passed = before === null ? 0 : uptime_ms - before.uptime_ms;
+  const used = before === null ? 0 : cpu_ms - before.cpu_ms;
+  if (before === null || passed < 0 || used < 0) { // another broker, or the same one started again
+    return { uptime_ms, cpu_ms, text: "" };
+  }
+  return passed === 0 ? before : { uptime_ms, cpu_ms, text: `${Math.round(used / passed * 100)} %` };
 }
 
 function showBroker() {
@@ -390,7 +389,7 @@ function takeAnswer(answer) {
     if (isOk) {
       compareInstance(answer);
       state.broker = answer;
-      addLoad(rowsOf(answer, "broker")[0]);
+      state.load = loadOf(state.load, rowsOf(answer, "broker")[0]);
       state.trouble = "";
       state.troubleAt = Date.now();
       chooseJob();
