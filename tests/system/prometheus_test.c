@@ -119,7 +119,7 @@ Test(prometheus, fires_the_alert_of_a_killed_party)
     expect_no_alert();
     process_signal(&party, SIGKILL);
     await_answer("/api/v1/alerts", "\"alertname\":\"ErrbusPartyLost\"", "\"state\":\"firing\"");
-    fetch_expect_in_body("Job train has lost 1 parties.");
+    fetch_expect_in_body("Lost parties of job train: 1.");
 }
 
 /* The program that the broker started ends with it: Prometheus reaches nobody. */
