@@ -748,9 +748,12 @@ def used_since(before, browser):
 
 
 def click_while(browser, spot, goes_on):
-    """Clicks there from time to time while goes_on(clicks so far).  How long each took in ms, and how
-    much processor time of the pages until its effect was seen, each with the shortest first; and how
-    long all took, in seconds."""
+    """Clicks there from time to time while goes_on(clicks so far).  How long each took in ms; for how
+    long the page can have held it up, each with the shortest first; and how long all took, in seconds.
+
+    A page that holds a click up computes meanwhile.  So it is not longer than by the clock, where
+    others have the processors, nor than the processor time of the pages until the effect was seen,
+    which has the work behind it, too."""
     browser.execute_script("window.clicks = [];")
     used = []
     began = time.monotonic()
@@ -765,7 +768,8 @@ def click_while(browser, spot, goes_on):
             used.append(used_since(before, browser))
         time.sleep(0.02)
     took = time.monotonic() - began
-    return sorted(browser.execute_script("return clicks")), sorted(used), took
+    clicks = browser.execute_script("return clicks")
+    return sorted(clicks), sorted(map(min, clicks, used)), took
 
 
 def test_stays_responsive_in_a_storm_of_events(stage, browser):
@@ -802,17 +806,17 @@ def test_stays_responsive_in_a_storm_of_events(stage, browser):
     calm, _, _ = click_while(browser, spot, lambda made: made < CLICKS_CALM)
     rejecter = threading.Thread(target=reject, daemon=True)  # it does not outlive a failed test
     rejecter.start()
-    clicks, used, took = click_while(browser, spot, lambda _: rejecter.is_alive() or newest(browser) < count)
+    clicks, held, took = click_while(browser, spot, lambda _: rejecter.is_alive() or newest(browser) < count)
     heap = browser.execute_script("return performance.memory.usedJSHeapSize")
     worker = heap_of_worker(browser)
-    before, most, most_used = (one[len(one) * 9 // 10] for one in (calm, clicks, used))
+    before, most, most_held = (one[len(one) * 9 // 10] for one in (calm, clicks, held))
     print(f"{newest(browser)} events in {took:.1f} s; {len(clicks)} clicks, nine of ten within "
-          f"{most:.0f} ms, all within {clicks[-1]:.0f} ms; nine of ten took {most_used:.0f} ms of a "
-          f"processor at most, all {used[-1]:.0f} ms; before, nine of ten within {before:.0f} ms; "
+          f"{most:.0f} ms, all within {clicks[-1]:.0f} ms; held up by the page: nine of ten for "
+          f"{most_held:.0f} ms at most, all {held[-1]:.0f} ms; before, nine of ten within {before:.0f} ms; "
           f"{'a loaded' if is_loaded else 'a quiet'} machine; heap {heap / 1e6:.0f} MB, of the worker {worker / 1e6:.0f} MB")
     assert took >= STORM_S
     assert len(clicks) >= 5
-    assert most_used < CLICK_MS_MAX
+    assert most_held < CLICK_MS_MAX
     assert most < (CLICK_MS_MAX_LOADED if is_loaded else CLICK_MS_MAX)
     assert heap + worker < HEAP_BYTES_MAX
 
