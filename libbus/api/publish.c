@@ -254,9 +254,34 @@ static size_t largest(const struct span *values, size_t count, struct buffer *co
 
 static bool is_data_due(struct bus *bus)
 {
-    return session_data_is_due(bus->session) ||
-           (session_data_has_pause(bus->session) &&
-            session_data_is_due_at(bus->session, api_now_ns()));
+    return session_data_may_be_due(bus->session) &&
+           session_data_is_due_at(bus->session, api_now_ns());
+}
+
+/* One try; BUS_ETIMEDOUT: there is no room yet. */
+static inline enum bus_err put(struct bus *bus, uint32_t topic, const struct span *values,
+                               size_t count, struct buffer **owned)
+{
+    int64_t stamp_ns = api_stamp_ns(bus);
+    return (enum bus_err)(
+        owned != NULL ? session_publish_owned(bus->session, stamp_ns, topic, owned)
+                      : session_publish(bus->session, stamp_ns, topic, values, count, NULL));
+}
+
+/* Tries again whenever there may be room.  Out of line, as most values need not wait. */
+__attribute__((noinline)) static enum bus_err wait_and_put(struct bus *bus, uint32_t topic,
+                                                           const struct span *values, size_t count,
+                                                           struct buffer **owned)
+{
+    struct publish_patience patience = {0};
+    for (;;) {
+        enum bus_err err = publish_wait(bus, topic, &patience);
+        if (err != BUS_OK)
+            return err;
+        err = put(bus, topic, values, count, owned);
+        if (err != BUS_ETIMEDOUT)
+            return err;
+    }
 }
 
 /* Publishes owned, which it takes over, or values if owned is NULL. */
@@ -264,28 +289,21 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
                             size_t count, struct buffer **owned)
 {
     uint32_t topic = 0;
-    struct publish_patience patience = {0};
+    bool has_waited = false;
     api_lock(bus);
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = topic_of(bus, name, &topic);
-    bool is_never = err == BUS_EFULL;
-    while (err == BUS_OK) {
-        int64_t stamp_ns = api_stamp_ns(bus);
-        enum wire_code code =
-            owned != NULL ? session_publish_owned(bus->session, stamp_ns, topic, owned)
-                          : session_publish(bus->session, stamp_ns, topic, values, count, NULL);
-        if (code != CODE_ETIMEDOUT) {
-            err = (enum bus_err)code;
-            is_never = err == BUS_EFULL;
-            break;
-        }
-        err = publish_wait(bus, topic, &patience);
+    if (err == BUS_OK)
+        err = put(bus, topic, values, count, owned);
+    if (err == BUS_ETIMEDOUT) {
+        has_waited = true;
+        err = wait_and_put(bus, topic, values, count, owned);
     }
     /* If nothing is due, the broker's answer will wake the library's thread. */
     if (bus->is_asleep && err == BUS_OK && is_data_due(bus))
         thread_say(bus);
-    if (is_never)
+    if (err == BUS_EFULL && !has_waited)
         (void)say_never_fits(bus, name, NULL);
     else if (err != BUS_OK)
         (void)publish_say(bus, err, name, largest(values, count, owned), NULL);

@@ -43,5 +43,5 @@ int64_t clock_offset_broker_ns(const struct clock_offset *clock, int64_t now_ns,
 {
     if (out_uncertainty_ns != NULL)
         *out_uncertainty_ns = clock->is_known ? uncertainty(clock, now_ns) : UINT64_MAX;
-    return clock->is_known ? (int64_t)((uint64_t)now_ns + clock->offset_ns) : now_ns;
+    return clock_offset_at(clock, now_ns);
 }

@@ -25,7 +25,13 @@ struct clock_offset {
  * answer from before sent_ns is ignored. */
 void clock_offset_sample(struct clock_offset *clock, int64_t sent_ns, int64_t broker_ns,
                          int64_t now_ns);
-/* now_ns itself, with an uncertainty of UINT64_MAX, before the first sample.  out may be NULL. */
+/* The broker's clock at our now_ns; now_ns itself before the first sample.  Each value asks, so this
+ * is inline. */
+static inline int64_t clock_offset_at(const struct clock_offset *clock, int64_t now_ns)
+{
+    return clock->is_known ? (int64_t)((uint64_t)now_ns + clock->offset_ns) : now_ns;
+}
+/* The same with its uncertainty: UINT64_MAX before the first sample.  out may be NULL. */
 int64_t clock_offset_broker_ns(const struct clock_offset *clock, int64_t now_ns,
                                uint64_t *out_uncertainty_ns);
 

@@ -244,20 +244,30 @@ static struct buffer *cut_chunk(struct session *session, struct upload *upload)
     return part;
 }
 
-bool session_is_uploading(const struct session *session)
+static inline bool is_uploading(const struct session *session)
 {
     bool is_pinging = session->courier.ping.is_due && session->phase == PHASE_UP;
     return session->part != NULL || is_pinging || !list_is_empty(&session->uploads.items);
 }
 
-bool session_data_is_due(const struct session *session)
+static inline bool is_data_due(const struct session *session)
 {
-    return outbox_is_due(&session->outbox, session->now_ns) || session_is_uploading(session);
+    return outbox_is_due(&session->outbox, session->now_ns) || is_uploading(session);
 }
 
-bool session_data_has_pause(const struct session *session)
+bool session_is_uploading(const struct session *session)
 {
-    return outbox_has_pause(&session->outbox);
+    return is_uploading(session);
+}
+
+bool session_data_is_due(const struct session *session)
+{
+    return is_data_due(session);
+}
+
+bool session_data_may_be_due(const struct session *session)
+{
+    return is_data_due(session) || outbox_has_pause(&session->outbox);
 }
 
 bool session_data_is_due_at(struct session *session, int64_t now_ns)

@@ -5,9 +5,9 @@
 
 #include "libbus/session/session.h"
 
-/* Whether that depends on the time, which a publisher does not read for each value; and the same at
- * that time. */
-bool session_data_has_pause(const struct session *session);
+/* Whether that may be so at another time, which a publisher does not read for each value; and
+ * whether it is so at that time. */
+bool session_data_may_be_due(const struct session *session);
 bool session_data_is_due_at(struct session *session, int64_t now_ns);
 
 #endif

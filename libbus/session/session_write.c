@@ -55,8 +55,15 @@ uint64_t session_write_progress(struct session *session, uint32_t topic)
     return own->limit_bytes + uploads_accepted_of(&session->uploads, own->topic);
 }
 
+/* The stamp of what is written at now_ns, by the broker's clock. */
+static inline int64_t stamp_at(const struct session *session, int64_t now_ns)
+{
+    return clock_offset_at(&session->clock, now_ns);
+}
+
 /* Finds a topic in which slots may be reserved.  Otherwise returns the code for the application. */
-static enum wire_code writable(struct session *session, uint32_t id, struct own_topic **out_topic)
+static inline enum wire_code writable(struct session *session, uint32_t id,
+                                      struct own_topic **out_topic)
 {
     if (session->once.code != CODE_OK)
         return session->once.code;
@@ -192,8 +199,8 @@ static bool append_frame(struct session *session, const struct own_topic *topic,
  * false: no memory.  A TOPIC frame without others does no harm. */
 __attribute__((noinline)) static bool append_name(struct session *session, struct own_topic *topic)
 {
-    struct frame frame = frame_of(session, topic, FRAME_TOPIC, 0,
-                                  session_broker_ns(session, session->now_ns, NULL), topic->name);
+    struct frame frame =
+        frame_of(session, topic, FRAME_TOPIC, 0, stamp_at(session, session->now_ns), topic->name);
     if (!append_frame(session, topic, &frame))
         return false;
     topic->state = OWN_TOPIC_OPEN;
@@ -321,7 +328,7 @@ static inline enum wire_code publish_small(struct session *session, struct own_t
     const struct outbox_value one = {.attempt = session->attempt,
                                      .topic = topic->topic,
                                      .seq = topic->next_seq,
-                                     .stamp_ns = session_broker_ns(session, now_ns, NULL),
+                                     .stamp_ns = stamp_at(session, now_ns),
                                      .value = value};
     if (!outbox_join(&session->outbox, &one)) {
         struct frame frame =
@@ -351,8 +358,7 @@ static enum wire_code publish(struct session *session, int64_t now_ns, struct ow
         return CODE_ENOMEM;
     struct outbox_point point = outbox_point(&session->outbox);
     uint64_t last_upload = session->uploads.last;
-    if (!append_values(session, topic, session_broker_ns(session, now_ns, NULL), values, count,
-                       owned)) {
+    if (!append_values(session, topic, stamp_at(session, now_ns), values, count, owned)) {
         outbox_back(&session->outbox, point);
         uploads_back(&session->uploads, last_upload);
         return CODE_ENOMEM;
@@ -400,7 +406,7 @@ static bool append_request(struct session *session, const struct own_topic *topi
                            const struct own_topic *replies, struct span value, struct buffer *owned,
                            int64_t deadline_ms)
 {
-    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    int64_t stamp_ns = stamp_at(session, session->now_ns);
     if (!append_reserve(session, replies, replies->next_seq, stamp_ns, deadline_ms, 0))
         return false;
     if (!is_large(session, value.bytes)) {
@@ -476,7 +482,7 @@ static enum wire_code reserve_slot(struct session *session, struct own_topic *to
     struct own_slot *slot = own_slot_new(&session->own, topic, seq);
     if (slot == NULL)
         return CODE_ENOMEM;
-    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    int64_t stamp_ns = stamp_at(session, session->now_ns);
     if (!append_promise(session, topic, seq, stamp_ns, promise)) {
         own_slot_free(&session->own, topic, slot);
         return CODE_ENOMEM;
@@ -608,7 +614,7 @@ enum wire_code session_commit(struct session *session, int64_t now_ns, uint32_t 
         code = keepable(session, topic, seq, value.bytes, &slot);
     if (code != CODE_OK)
         return code;
-    int64_t stamp_ns = session_broker_ns(session, now_ns, NULL);
+    int64_t stamp_ns = stamp_at(session, now_ns);
     bool is_done;
     if (is_large(session, value.bytes)) {
         struct buffer *copy = buffer_copy(value);
@@ -631,7 +637,7 @@ enum wire_code session_commit_foreign(struct session *session, const struct own_
         return CODE_ETOOBIG;
     if (!has_room(session, is_large(session, value.bytes) ? value.bytes : frame_total(value.bytes)))
         return CODE_ETIMEDOUT;
-    int64_t stamp_ns = session_broker_ns(session, session->now_ns, NULL);
+    int64_t stamp_ns = stamp_at(session, session->now_ns);
     if (!is_large(session, value.bytes))
         return append_commit(session, topic, seq, stamp_ns, value) ? CODE_OK : CODE_ENOMEM;
     struct buffer *kept = owned != NULL ? buffer_ref(owned) : buffer_copy(value);
@@ -657,8 +663,7 @@ enum wire_code session_commit_owned(struct session *session, int64_t now_ns, uin
         code = keepable(session, topic, seq, (*value)->bytes, &slot);
     if (code != CODE_OK)
         return code;
-    if (!add_upload(session, topic, seq, slot->reserve_number,
-                    session_broker_ns(session, now_ns, NULL), value))
+    if (!add_upload(session, topic, seq, slot->reserve_number, stamp_at(session, now_ns), value))
         return CODE_ENOMEM;
     own_slot_free(&session->own, topic, slot);
     return CODE_OK;
