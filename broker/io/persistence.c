@@ -573,7 +573,7 @@ bool persistence_is_quiet(const struct persistence *persistence)
 bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns)
 {
     return persistence->thread != NULL &&
-           now_ns - PERSISTENCE_MUTE_MS * NS_PER_MS > journal_thread_kept_ns(persistence->thread);
+           persistence_is_too_late(journal_thread_kept_ns(persistence->thread), now_ns);
 }
 
 void persistence_away(const struct persistence *persistence, char *out)

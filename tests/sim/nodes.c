@@ -252,6 +252,14 @@ static uint64_t table_of(const struct door_statement *statement)
     return number;
 }
 
+/* The number that stands behind this text. */
+static int64_t ms_behind(const struct door_statement *statement, const char *text)
+{
+    const char *at = strstr(statement->sql, text);
+    must(at != NULL);
+    return strtoll(at + strlen(text), NULL, 10);
+}
+
 static struct file_row *row_of(struct tables *tables, uint64_t number)
 {
     size_t i = 0;
@@ -300,10 +308,11 @@ static void name_file(struct tables *tables, const struct door_statement *statem
     snprintf(row->name, sizeof row->name, "%s", (const char *)statement->params[2].bytes.data);
 }
 
-static void renew(struct tables *tables, const struct link *link)
+static void renew(struct tables *tables, const struct link *link,
+                  const struct door_statement *statement)
 {
     tables->session = link->session;
-    tables->ends_ms = link->nodes->now_ms + STORE_LEASE_MS;
+    tables->ends_ms = link->nodes->now_ms + ms_behind(statement, "ends = clock_timestamp() + ");
     tables->is_free = false;
 }
 
@@ -322,7 +331,7 @@ static bool fence(struct tables *tables, const struct link *link,
         (says(statement, "holder = $4") && !is_holder(tables, statement, 3)))
         return false;
     tables->seq = number_of(statement, 2);
-    renew(tables, link);
+    renew(tables, link, statement);
     return true;
 }
 
@@ -331,17 +340,19 @@ static bool is_there(const struct nodes *nodes, uint64_t session)
     return session > 0 && nodes->session_ends_ms[session] > nodes->now_ms;
 }
 
-/* Each condition as far as the statement has it. */
+/* Each condition as far as the statement has it, and with its numbers. */
 static bool may_take(const struct tables *tables, const struct link *link,
                      const struct door_statement *statement)
 {
     const struct nodes *nodes = link->nodes;
-    bool is_settled =
-        !says(statement, "backend_start <") || nodes->now_ms - link->since_ms > STORE_SETTLED_MS;
+    bool is_settled = !says(statement, "backend_start <") ||
+                      nodes->now_ms - link->since_ms >
+                          ms_behind(statement, "backend_start < clock_timestamp() - ");
     bool is_over =
         !says(statement, "ends < clock_timestamp() OR") || tables->ends_ms < nodes->now_ms;
-    bool is_gone = tables->ends_ms < nodes->now_ms + STORE_LEASE_MS - STORE_GONE_MS &&
-                   (!says(statement, "NOT EXISTS") || !is_there(nodes, tables->session));
+    bool is_gone =
+        tables->ends_ms < nodes->now_ms + ms_behind(statement, "(ends < clock_timestamp() + ") &&
+        (!says(statement, "NOT EXISTS") || !is_there(nodes, tables->session));
     return tables->is_free || is_holder(tables, statement, 1) ||
            (is_settled && (is_over || is_gone));
 }
@@ -364,7 +375,7 @@ static bool take(struct tables *tables, const struct link *link,
     tables->epoch += says(statement, "epoch = epoch + 1");
     tables->seq += says(statement, "seq = seq + 1");
     snprintf(tables->holder, sizeof tables->holder, "%s", holder);
-    renew(tables, link);
+    renew(tables, link, statement);
     struct taken *taken = &tables->taken[tables->epoch % TAKEN_MAX];
     *taken = (struct taken){.epoch = tables->epoch, .seq = tables->seq};
     snprintf(taken->holder, sizeof taken->holder, "%s", holder);
@@ -460,7 +471,7 @@ static const char *change(struct tables *tables, const struct link *link,
     else if (begins(statement, "DROP TABLE"))
         drop_table(tables, table_of(statement));
     else if (begins(statement, "UPDATE errbus_shard SET session") && is_ours)
-        renew(tables, link);
+        renew(tables, link, statement);
     else if (begins(statement, "UPDATE errbus_shard SET ends") && is_ours)
         tables->is_free = true;
     else if (begins(statement, "WITH taken AS (UPDATE errbus_shard") &&
