@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define PROGRAMS "/usr/lib/postgresql/15/bin/"
+#define OPENSSL "/usr/bin/openssl" /* postgresql-common needs it, too */
 #define STANDBYS "ANY 1 (node0, node1, node2)"
 enum {
     SERVER_MS = 60000, /* a bound against hanging */
@@ -118,6 +119,26 @@ bool postgres_await(struct postgres *postgres, unsigned node, const char *sql)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* What only a node with TLS has; NULL behind the words. */
+struct tls_words {
+    char texts[4][SETTING_BYTES];
+    const char *argv[9];
+};
+
+static void name_tls(const struct postgres *postgres, struct tls_words *out)
+{
+    const char *folder = postgres->folder.path;
+    snprintf(out->texts[0], SETTING_BYTES, "listen_addresses=%s", postgres->address);
+    snprintf(out->texts[1], SETTING_BYTES, "ssl=on");
+    snprintf(out->texts[2], SETTING_BYTES, "ssl_cert_file=%s/server.pem", folder);
+    snprintf(out->texts[3], SETTING_BYTES, "ssl_key_file=%s/server.key", folder);
+    for (size_t i = 0; i < 4; i++) {
+        out->argv[2 * i] = "-c";
+        out->argv[2 * i + 1] = out->texts[i];
+    }
+    out->argv[8] = NULL;
+}
+
 static bool start_node(struct postgres *postgres, unsigned number)
 {
     struct postgres_node *node = &postgres->nodes[number];
@@ -126,32 +147,39 @@ static bool start_node(struct postgres *postgres, unsigned number)
     snprintf(log, sizeof log, "log_directory=%s", node->sockets);
     snprintf(name, sizeof name, "cluster_name=node%u", number);
     snprintf(primary, sizeof primary, "primary_conninfo=%s", postgres->upstream);
-    const char *const argv[] = {PROGRAMS "postgres",
-                                "-D",
-                                node->data,
-                                "-c",
-                                "listen_addresses=",
-                                "-c",
-                                sockets,
-                                "-c",
-                                "logging_collector=on",
-                                "-c",
-                                log,
-                                "-c",
-                                "max_connections=30",
-                                "-c",
-                                "shared_buffers=16MB",
-                                "-c",
-                                "wal_keep_size=512MB",
-                                "-c",
-                                "wal_retrieve_retry_interval=100ms",
-                                "-c",
-                                "wal_receiver_timeout=5s",
-                                "-c",
-                                name,
-                                "-c",
-                                primary,
-                                NULL};
+    struct tls_words tls;
+    name_tls(postgres, &tls);
+    const char *const *more = tls.argv;
+    const char *argv[ARGS_MAX] = {PROGRAMS "postgres",
+                                  "-D",
+                                  node->data,
+                                  "-c",
+                                  "listen_addresses=",
+                                  "-c",
+                                  sockets,
+                                  "-c",
+                                  "logging_collector=on",
+                                  "-c",
+                                  log,
+                                  "-c",
+                                  "max_connections=30",
+                                  "-c",
+                                  "shared_buffers=16MB",
+                                  "-c",
+                                  "wal_keep_size=512MB",
+                                  "-c",
+                                  "wal_retrieve_retry_interval=100ms",
+                                  "-c",
+                                  "wal_receiver_timeout=5s",
+                                  "-c",
+                                  name,
+                                  "-c",
+                                  primary};
+    size_t count = 0;
+    while (argv[count] != NULL)
+        count++;
+    while (node->has_tls && *more != NULL && count + 1 < ARGS_MAX)
+        argv[count++] = *more++;
     if (!start_program(&node->server, argv))
         return complain(postgres, "node%u did not start", number);
     return postgres_await(postgres, number, "SELECT 1");
@@ -327,6 +355,46 @@ bool postgres_join(struct postgres *postgres, unsigned node)
     const char *const clear[] = {"/bin/rm", "-rf", postgres->nodes[node].data, NULL};
     postgres_kill(postgres, node);
     return run_program(postgres, clear) && copy_node(postgres, node);
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+bool postgres_make_certificate(struct postgres *postgres, const char *name)
+{
+    char key[SETTING_BYTES], certificate[SETTING_BYTES];
+    snprintf(key, sizeof key, "%s/%s.key", postgres->folder.path, name);
+    snprintf(certificate, sizeof certificate, "%s/%s.pem", postgres->folder.path, name);
+    const char *const make[] = {OPENSSL,
+                                "req",
+                                "-x509",
+                                "-newkey",
+                                "ec",
+                                "-pkeyopt",
+                                "ec_paramgen_curve:prime256v1",
+                                "-nodes",
+                                "-days",
+                                "2",
+                                "-subj",
+                                "/CN=localhost",
+                                "-addext",
+                                "subjectAltName=DNS:localhost",
+                                "-keyout",
+                                key,
+                                "-out",
+                                certificate,
+                                NULL};
+    return run_program(postgres, make);
+}
+
+/* Each process of a test has an address of its own in 127.0.0.0/8, so the port is free. */
+bool postgres_serve_tls(struct postgres *postgres, unsigned node)
+{
+    unsigned own = (unsigned)getpid();
+    snprintf(postgres->address, sizeof postgres->address, "127.%u.%u.%u", 1 + (own >> 16) % 254,
+             own >> 8 & 255, own & 255);
+    postgres_kill(postgres, node);
+    postgres->nodes[node].has_tls = true;
+    return start_node(postgres, node);
 }
 
 /* ---- killing --------------------------------------------------------------------------------- */

@@ -22,6 +22,7 @@ enum {
 struct postgres_node {
     struct process server;             /* its pid is 0 while it is down */
     bool is_frozen;                    /* it answers nobody */
+    bool has_tls;                      /* it listens at `address`, too */
     char data[POSTGRES_PATH_BYTES];    /* the cluster */
     char sockets[POSTGRES_PATH_BYTES]; /* the folder with its socket, and with its log */
 };
@@ -32,6 +33,7 @@ struct postgres {
     unsigned count;
     char conninfo[POSTGRES_CONNINFO_BYTES]; /* of whichever node takes writes */
     char upstream[POSTGRES_CONNINFO_BYTES]; /* how a node that starts reaches it, to follow it */
+    char address[16];                       /* where a node with TLS listens; nobody else does */
     char why[POSTGRES_WHY_BYTES];
 };
 
@@ -61,6 +63,12 @@ bool postgres_set_standbys(struct postgres *postgres, unsigned node, const char 
 /* Cancels the wait of a commit for its standbys, once there is one.  The session *pid (0: none) is
  * passed over; on return *pid is the session whose wait was cancelled. */
 bool postgres_cancel_commit(struct postgres *postgres, unsigned node, unsigned long *pid);
+
+/* Makes NAME.key and NAME.pem in the folder: a certificate of the host 'localhost' that vouches for
+ * itself. */
+bool postgres_make_certificate(struct postgres *postgres, const char *name);
+/* Starts a node anew with the certificate 'server', and with a port for TLS at `address`. */
+bool postgres_serve_tls(struct postgres *postgres, unsigned node);
 
 /* SIGKILL to all processes of a node. */
 void postgres_kill(struct postgres *postgres, unsigned node);

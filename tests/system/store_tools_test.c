@@ -80,6 +80,54 @@ Test(store_tools, take_tables_of_version_1)
     must_close(&alice);
 }
 
+/* All that was committed behind commit %s is put by, and the row is that of an older holder, who is
+ * well. */
+#define HAND_TO_AN_OLDER_HOLDER                                                                    \
+    "CREATE TABLE put_by (piece text, seq int8, at int8, body bytea);"                             \
+    "DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class"                            \
+    " WHERE relkind = 'r' AND relname ~ '^errbus_piece_0_[0-9]+$' LOOP EXECUTE format("            \
+    "'WITH gone AS (DELETE FROM %%I WHERE seq > %s RETURNING *)"                                   \
+    " INSERT INTO put_by SELECT %%L, * FROM gone', t, t); END LOOP; END $$;"                       \
+    "DROP TABLE errbus_job, errbus_endpoint, errbus_taken;"                                        \
+    "UPDATE errbus_meta SET version = 1;"                                                          \
+    "UPDATE errbus_shard SET seq = %s, holder = 'older 1 0', ends = now() + interval '1 hour'"
+/* What an errbusd of version 1 does in a commit: its pieces, then its row, by these statements. */
+#define COMMIT_AS_VERSION_1                                                                        \
+    "DO $$ DECLARE s int8; t text; BEGIN FOR s IN SELECT DISTINCT seq FROM put_by ORDER BY seq"    \
+    " LOOP FOR t IN SELECT DISTINCT piece FROM put_by WHERE seq = s LOOP EXECUTE format("          \
+    "'INSERT INTO %I (seq, at, body) SELECT seq, at, body FROM put_by"                             \
+    " WHERE seq = $1 AND piece = $2', t) USING s, t; END LOOP;"                                    \
+    "WITH mine AS (UPDATE errbus_shard SET seq = s, session = pg_backend_pid(),"                   \
+    " ends = clock_timestamp() + 6000 * interval '1 ms'"                                           \
+    " WHERE shard = 0 AND epoch = 1 AND seq = s - 1 RETURNING 1)"                                  \
+    " SELECT 1 / count(*) INTO t FROM mine; END LOOP; END $$"
+
+/* Spares are upgraded first.  The older holder knows nothing of that, and is killed at last. */
+Test(store_tools, let_a_newer_spare_wait_beside_an_older_holder)
+{
+    skip_without_server();
+    char seq[32], sql[2000], answer[32];
+    struct bus *alice = shard_begin(&shard);
+    cr_assert(postgres_query(&postgres, 0, "SELECT seq FROM errbus_shard", seq, sizeof seq));
+    shard_publish(alice, SHARD_VALUES);
+    shard_kill(&shard, 0);
+    snprintf(sql, sizeof sql, HAND_TO_AN_OLDER_HOLDER, seq, seq);
+    run_sql(sql);
+    expect_version("1");
+    shard_start_spare(&shard, 1);
+    expect_version("2");
+    run_sql(COMMIT_AS_VERSION_1);
+    shard_must_serve(&shard, 1);
+    cr_assert(postgres_query(&postgres, 0,
+                             "SELECT 1 FROM errbus_taken WHERE epoch = 2"
+                             " AND seq = (SELECT max(seq) + 1 FROM put_by)",
+                             answer, sizeof answer),
+              "the older holder cannot commit: %s", postgres.why);
+    shard_publish(alice, 2 * SHARD_VALUES);
+    shard_must_have(&shard, 3 * SHARD_VALUES);
+    must_close(&alice);
+}
+
 Test(store_tools, leave_tables_of_a_later_version)
 {
     skip_without_server();
