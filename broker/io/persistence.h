@@ -86,8 +86,8 @@ enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
  * the resume window of parties. */
 enum { PERSISTENCE_MUTE_MS = 4000 };
 
-/* Whether a broker whose journal was its own at kept_ns, for the last time that it knows of, must be
- * mute. */
+/* Whether a broker whose journal was its own at kept_ns, for the last time that it knows of, must
+ * be mute. */
 static inline bool persistence_is_too_late(int64_t kept_ns, int64_t now_ns)
 {
     return now_ns - PERSISTENCE_MUTE_MS * INT64_C(1000000) > kept_ns;

@@ -25,8 +25,8 @@ struct clock_offset {
  * answer from before sent_ns is ignored. */
 void clock_offset_sample(struct clock_offset *clock, int64_t sent_ns, int64_t broker_ns,
                          int64_t now_ns);
-/* The broker's clock at our now_ns; now_ns itself before the first sample.  Each value asks, so this
- * is inline. */
+/* The broker's clock at our now_ns; now_ns itself before the first sample.  Each value asks, so
+ * this is inline. */
 static inline int64_t clock_offset_at(const struct clock_offset *clock, int64_t now_ns)
 {
     return clock->is_known ? (int64_t)((uint64_t)now_ns + clock->offset_ns) : now_ns;

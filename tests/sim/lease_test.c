@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* lease_test.c -- when a broker may take a shard from another one, and when that one falls silent:
- * one millisecond before each limit, at it, and behind it.  The store is the model of nodes.h, which
+ * one millisecond before each limit, at it, and behind it.  The store is the model of nodes.h.  It
  * reads the limits from the statement.  No time passes by itself. */
 #include "tests/sim/around.h"
 #include "tests/sim/nodes.h"
