@@ -151,6 +151,11 @@ uint64_t flow_rate(uint64_t bytes, int64_t ns)
     return bytes * NS_PER_S / (ns > 0 ? (uint64_t)ns : 1);
 }
 
+int64_t flow_time_ns(uint64_t rate, uint64_t bytes)
+{
+    return rate > 0 ? (int64_t)(at_most(bytes, ROUND_BYTES_MAX) * NS_PER_S / rate) : 0;
+}
+
 static uint64_t largest_piece(const struct flow_window *flow)
 {
     return flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
@@ -201,14 +206,12 @@ static uint64_t pieces_under_way(const struct flow_window *flow)
  * without one. */
 static bool is_late(const struct flow_window *flow, int64_t round_ns)
 {
-    uint64_t rate = flow_window_rate(flow);
-    int64_t pieces_ns = rate > 0 ? (int64_t)(pieces_under_way(flow) * NS_PER_S / rate) : 0;
+    int64_t pieces_ns = flow_time_ns(flow_window_rate(flow), pieces_under_way(flow));
     return round_ns - flow->trip_ns - pieces_ns > LATE_SLACKS * slack_ns(flow);
 }
 
 /* Where the rate grew by a fourth, the window was too small: it doubles again.  The link is full
- * where the rate does not follow, and half of a round trip stands in a queue; or it does not for
- * some rounds. */
+ * where the rate does not follow, and a queue was seen; or it does not for some rounds. */
 static void see_growth(struct flow_window *flow, bool is_queue, bool is_held)
 {
     uint64_t rate = flow_window_rate(flow);
@@ -216,10 +219,13 @@ static void see_growth(struct flow_window *flow, bool is_queue, bool is_held)
         flow->start_rate = rate;
         flow->flat_rounds = 0;
         flow->is_full = false;
+        flow->was_late = false;
     } else if (is_held && !flow->is_full) {
         flow->flat_rounds += 1;
-        flow->is_full = is_queue || flow->flat_rounds >= FLOW_FLAT_ROUNDS;
+        flow->is_full = is_queue || flow->was_late || flow->flat_rounds >= FLOW_FLAT_ROUNDS;
         flow->was_full = flow->was_full || flow->is_full;
+        if (flow->is_full)
+            flow->start_rate = rate;
     }
     if (flow->start_rate / 2 > rate)
         flow->start_rate = rate;
@@ -247,19 +253,33 @@ static void see_trip(struct flow_window *flow, int64_t trip_ns, int64_t now_ns)
         flow->trip_rate = rate;
 }
 
+/* A round trip at this rate, and a little more. */
+static uint64_t filled_by(const struct flow_window *flow, uint64_t rate)
+{
+    return flow_carried(rate, flow->trip_ns + slack_ns(flow)) + pieces_under_way(flow) +
+           FLOW_STEP_BYTES;
+}
+
+static uint64_t spurt_rate(const struct flow_window *flow)
+{
+    uint64_t spurt = flow->spurts[0] > flow->spurts[1] ? flow->spurts[0] : flow->spurts[1];
+    return spurt > flow_window_rate(flow) ? spurt : flow_window_rate(flow);
+}
+
 /* What the link carries. */
-static uint64_t window_of(const struct flow_window *flow, bool is_queue)
+static uint64_t window_of(const struct flow_window *flow)
 {
     uint64_t rate = flow_window_rate(flow);
     uint64_t bytes;
     if (flow->is_draining)
         bytes = flow_carried(rate, flow->trip_ns / 4 * 3); /* less: no queue */
     else if (flow->is_full)
-        bytes = flow_carried(rate, flow->trip_ns + slack_ns(flow)) + pieces_under_way(flow) +
-                FLOW_STEP_BYTES;
+        bytes = filled_by(flow, rate);
+    else if (flow->was_late) /* by an eighth more the rate grows, if it was no queue */
+        bytes =
+            filled_by(flow, spurt_rate(flow)) + flow_carried(spurt_rate(flow), flow->trip_ns / 8);
     else { /* what is measured was sent a round trip ago, in half of the window or less */
-        int64_t trips = is_queue ? FLOW_START_TRIPS_LATE : FLOW_START_TRIPS;
-        bytes = flow_carried(rate, trips * flow->trip_ns);
+        bytes = flow_carried(rate, FLOW_START_TRIPS * flow->trip_ns);
         if (!flow->was_full && bytes < start_bytes(flow))
             bytes = start_bytes(flow);
     }
@@ -292,20 +312,74 @@ static void end_round(struct flow_window *flow, int64_t now_ns)
     see_trip(flow, round_ns, now_ns);
     bool is_queue = round->is_held && is_late(flow, round_ns);
     see_growth(flow, is_queue, round->is_held);
-    flow->goal_bytes = at_most(window_of(flow, is_queue), flow->most_bytes);
+    flow->spurts[1] = flow->spurts[0];
+    flow->spurts[0] = 0;
+    flow->goal_bytes = at_most(window_of(flow), flow->most_bytes);
 }
 
-/* What arrived lets the window grow by so much.  At the start it does not grow into a queue.  Later
- * it is at once what it was before a round trip was measured, if that is little. */
-static uint64_t growth(const struct flow_window *flow, uint64_t bytes, uint64_t arrived,
-                       int64_t now_ns)
+void flow_window_mark(struct flow_window *flow, uint64_t position, int64_t now_ns)
 {
-    const struct flow_round *round = &flow->round;
+    uint32_t end = flow->mark_first + flow->mark_count;
+    if (flow->mark_count == FLOW_MARKS)
+        return;
+    if (flow->mark_count > 0 &&
+        now_ns - flow->marks[(end - 1) % FLOW_MARKS].sent_ns < flow->trip_ns / FLOW_MARKS)
+        return;
+    flow->marks[end % FLOW_MARKS] = (struct flow_mark){.position = position, .sent_ns = now_ns};
+    flow->mark_count += 1;
+}
+
+/* Within a burst bytes come as fast as the link carries them, long before the window fills it. */
+static void see_spurt(struct flow_window *flow, int64_t now_ns)
+{
+    int64_t part_ns = flow->trip_ns / FLOW_MARKS;
+    uint64_t bytes = flow->arrived - flow->spurt_arrived;
+    if (part_ns < FLOW_SLACK_NS)
+        part_ns = FLOW_SLACK_NS;
+    if (now_ns - flow->spurt_ns < part_ns || bytes / FLOW_SPURT_PIECES < largest_piece(flow))
+        return;
+    uint64_t rate = flow_rate(bytes, now_ns - flow->spurt_ns);
+    if (rate > flow->spurts[0])
+        flow->spurts[0] = rate;
+    flow->spurt_arrived = flow->arrived;
+    flow->spurt_ns = now_ns;
+}
+
+/* Whether a mark was late that has arrived by now, or the next one is late already. */
+static bool see_marks(struct flow_window *flow, int64_t now_ns)
+{
+    bool is_queue = false;
+    while (flow->mark_count > 0) {
+        const struct flow_mark *mark = &flow->marks[flow->mark_first];
+        is_queue = is_queue || is_late(flow, now_ns - mark->sent_ns);
+        if (flow->arrived < mark->position)
+            break;
+        flow->mark_first = (flow->mark_first + 1) % FLOW_MARKS;
+        flow->mark_count -= 1;
+    }
+    return is_queue;
+}
+
+/* At the start: the window does not wait for the end of a round to see a queue. */
+static void see_start(struct flow_window *flow, int64_t now_ns)
+{
+    see_spurt(flow, now_ns);
+    if (!see_marks(flow, now_ns) || flow->is_draining)
+        return;
+    if (!flow->was_late)
+        flow->start_rate = flow_window_rate(flow);
+    flow->was_late = true;
+    flow->goal_bytes = at_most(window_of(flow), flow->most_bytes);
+}
+
+/* What arrived lets the window grow by so much.  After the start it is at once what it was before a
+ * round trip was measured, if that is little. */
+static uint64_t growth(const struct flow_window *flow, uint64_t bytes, uint64_t arrived)
+{
     uint64_t below = bytes < flow->floor_bytes ? flow->floor_bytes - bytes : 0;
     if (flow->is_full)
         return below > arrived / 4 ? below : arrived / 4;
-    bool is_queue = flow->is_far && round->is_on && is_late(flow, now_ns - round->sent_ns);
-    return is_queue ? 0 : arrived;
+    return arrived;
 }
 
 void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t now_ns)
@@ -314,11 +388,15 @@ void flow_window_arrived(struct flow_window *flow, uint64_t position, int64_t no
     if (position <= flow->arrived)
         return;
     uint64_t bytes = flow->least_bytes + flow->more_bytes;
-    uint64_t most_bytes = bytes + growth(flow, bytes, position - flow->arrived, now_ns);
+    uint64_t most_bytes = bytes + growth(flow, bytes, position - flow->arrived);
     flow->arrived = position;
     flow->arrived_ns = now_ns;
     if (round->is_on && position >= round->position)
         end_round(flow, now_ns);
+    if (flow->is_far && !flow->is_full)
+        see_start(flow, now_ns);
+    else
+        flow->mark_count = 0;
     if (bytes != flow->goal_bytes)
         set_bytes(flow, at_most(flow->goal_bytes, most_bytes));
 }

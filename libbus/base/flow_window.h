@@ -14,14 +14,16 @@
  *               window is less than the link carries, so no queue is part of what is measured.
  *   start       The window doubles with each round trip, until the rate follows no longer.  It
  *               begins with what FLOW_START_RATE carries in a round trip.
+ *   marks       At the start FLOW_MARKS rounds overlap.  As soon as one of them is late, the window
+ *               is no more than what the fastest spurt would fill.  A queue of one burst looks
+ *               the same: there the rate still grows, and the start goes on.
  *   pieces      What is sent at once arrives at once.  So the window has room for one piece more.
  *               It has for two, if it follows the links of a writer and of a reader.
  *
  * A round in which the sender had less to send than the window allows says nothing about the link.
  * It counts only if it was faster than all rounds before.
  *
- * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.  At
- * the start it does not grow while a round is late: a queue stands before the link by then.
+ * The window grows by no more than what arrives meanwhile.  So the sender never sends a burst.
  *
  * The window depends on the rate and the round trip, and neither can exceed what the link has.  So
  * the window does not feed on itself.  On a short link the window is floor_bytes, and one piece if
@@ -56,8 +58,9 @@ enum {
     FLOW_START_BYTES_MIN = 131072,  /* the first window: what FLOW_START_RATE bytes a second */
     FLOW_START_BYTES_MAX = 2097152, /* ... carry in a round trip, but no less and no more */
     FLOW_START_RATE = 5242880,
-    FLOW_START_TRIPS = 6,      /* at the start the window is at most what comes in so many trips, */
-    FLOW_START_TRIPS_LATE = 2, /* ... or in so many if a round was late */
+    FLOW_START_TRIPS = 6,  /* at the start the window is at most what comes in so many trips */
+    FLOW_MARKS = 6,        /* so many rounds overlap there */
+    FLOW_SPURT_PIECES = 4, /* a spurt has as many pieces or more: one that is early is a part */
 };
 
 /* What is measured in one round: from when something is sent until it has arrived. */
@@ -68,6 +71,12 @@ struct flow_round {
     int64_t sent_ns;
     uint64_t arrived;   /* what had arrived when the round began, */
     int64_t arrived_ns; /* and since when nothing more had arrived */
+};
+
+/* One of the rounds that overlap at the start: it only tells whether a queue stands there. */
+struct flow_mark {
+    uint64_t position;
+    int64_t sent_ns;
 };
 
 /* What windows have beyond their floors.  Together they may have so much.  If they want more, each
@@ -85,8 +94,10 @@ static inline uint64_t flow_share_get(const struct flow_share *share, uint64_t m
     return share->wanted <= share->bytes_max ? more_bytes : flow_share_part(share, more_bytes);
 }
 
-/* Bytes a second; and the bytes that such a rate carries in a time. */
+/* Bytes a second; how long bytes take at such a rate, and what it carries in a time.  No rate takes
+ * no time. */
 uint64_t flow_rate(uint64_t bytes, int64_t ns);
+int64_t flow_time_ns(uint64_t rate, uint64_t bytes);
 uint64_t flow_carried(uint64_t rate, int64_t ns);
 
 struct flow_window {
@@ -100,6 +111,11 @@ struct flow_window {
     uint64_t arrived;     /* position */
     int64_t arrived_ns;
     struct flow_round round;
+    struct flow_mark marks[FLOW_MARKS]; /* that have not arrived, a ring */
+    uint32_t mark_first, mark_count;
+    uint64_t spurts[FLOW_PERIODS]; /* how fast bytes came at most: in this round, in the last one */
+    uint64_t spurt_arrived;        /* what had arrived when the present spurt began, */
+    int64_t spurt_ns;              /* ... and when that was */
     uint64_t pieces[FLOW_PERIODS]; /* the largest that was sent at once; as rates */
     bool is_far;                   /* the window follows its link; else it is the floor */
     bool is_trip_given;            /* by flow_window_set_trip(): rounds do not measure it */
@@ -107,6 +123,7 @@ struct flow_window {
     bool is_draining;              /* the next round measures the round trip anew */
     bool is_full;                  /* the start is over: the rate does not follow the window */
     bool was_full;                 /* it was once */
+    bool was_late;                 /* at the start: a queue was seen since the rate last grew */
     uint32_t flat_rounds;
     uint64_t start_rate;          /* the rate when it last grew by a fourth */
     uint64_t rates[FLOW_PERIODS]; /* bytes a second; the first is of this period */
@@ -158,10 +175,15 @@ static inline void flow_window_piece(struct flow_window *flow, uint64_t bytes)
         flow->pieces[0] = bytes;
 }
 
+/* At the start: what is sent now ends there. */
+void flow_window_mark(struct flow_window *flow, uint64_t position, int64_t now_ns);
+
 /* What is sent now lies between these positions. */
 static inline void flow_window_sent(struct flow_window *flow, uint64_t from, uint64_t until,
                                     int64_t now_ns)
 {
+    if (flow->is_far && flow->is_held && !flow->is_full)
+        flow_window_mark(flow, until, now_ns);
     if (flow->round.is_on)
         return;
     flow->round = (struct flow_round){
@@ -184,6 +206,7 @@ static inline void flow_window_stopped(struct flow_window *flow, bool is_held)
 static inline void flow_window_break(struct flow_window *flow)
 {
     flow->round.is_on = false;
+    flow->mark_count = 0;
 }
 
 /* The receiver has all up to this position. */

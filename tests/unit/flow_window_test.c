@@ -152,6 +152,15 @@ Test(flow_window, doubles_with_each_round_trip_at_first)
     cr_assert_geq(run(&model, S_NS), rates[2] / 100 * 95);
 }
 
+/* At the start of a long link all is sent in one burst, twice as fast as the link carries it. */
+Test(flow_window, does_not_end_the_start_behind_a_burst)
+{
+    struct model model;
+    model_init(&model, rates[2], 200 * MS_NS);
+    run(&model, 7 * 400 * MS_NS); /* 5 doublings lie between 2 MB and 50 MB */
+    cr_assert_geq(run(&model, S_NS), rates[2] / 100 * 95);
+}
+
 /* Where the round trip is given, the window is that of a topic. */
 static void model_init_given(struct model *model, uint64_t rate, int64_t delay_ns)
 {
@@ -161,13 +170,14 @@ static void model_init_given(struct model *model, uint64_t rate, int64_t delay_n
     flow_window_set_trip(&model->flow, far_ns(delay_ns));
 }
 
-/* What may stand before a link while the window grows: three round trips, some batches,
- * and what the window begins with. */
+/* What may stand before a link while the window grows.  A queue is seen when it is two slacks long.
+ * That is known a round trip later, in which the window doubles.  And what the window begins
+ * with. */
 static int64_t start_queue_ns_most(const struct model *model)
 {
     int64_t trip_ns = far_ns(model->delay_ns);
     uint64_t first = flow_carried(FLOW_START_RATE, trip_ns);
-    int64_t grown_ns = 3 * trip_ns + 2 * FLOW_SLACK_NS + ns_of(model, 3 * BATCH);
+    int64_t grown_ns = trip_ns / 8 * 11 + 3 * FLOW_SLACK_MOST_NS + ns_of(model, 3 * BATCH);
     return grown_ns > ns_of(model, first) ? grown_ns : ns_of(model, first);
 }
 
@@ -188,6 +198,44 @@ Test(flow_window, starts_with_little_queue_before_any_link)
                               (long)(start_queue_ns_most(&model) / MS_NS));
             }
         }
+    }
+}
+
+/* Once the link is full the queue of the start goes: so long it may last. */
+Test(flow_window, leaves_the_queue_of_the_start_soon)
+{
+    for (size_t j = 2; j < sizeof delays_ns / sizeof *delays_ns; j++) {
+        struct model model;
+        int64_t trip_ns = far_ns(delays_ns[j]);
+        int64_t queue_ns = 0;
+        model_init_given(&model, rates[2], delays_ns[j]);
+        for (int part = 0; part < 500; part++) {
+            run(&model, 10 * MS_NS);
+            queue_ns += model.queue_ns_max > FLOW_SLACK_MOST_NS + trip_ns / 8 ? 10 * MS_NS : 0;
+        }
+        cr_expect_leq(queue_ns, 3 * trip_ns, "%zu: %ld ms", j, (long)(queue_ns / MS_NS));
+        cr_expect_geq(run(&model, S_NS), rates[2] / 100 * 95, "%zu", j);
+    }
+}
+
+/* A round that ends behind a large piece seems to be faster than it is. */
+Test(flow_window, begins_no_start_again_for_a_round_that_was_a_little_faster)
+{
+    struct flow_share share = {.bytes_max = 1024 * MIB};
+    struct flow_window flow;
+    const struct {
+        uint64_t bytes;
+        int64_t ns;
+    } rounds[] = {{10 * MIB, 100 * MS_NS}, {17 * MIB, 140 * MS_NS}, {13 * MIB, 100 * MS_NS}};
+    int64_t now_ns = S_NS;
+    flow_window_init(&flow, &share, FLOOR, 256 * MIB);
+    flow_window_restart(&flow, 100 * MS_NS);
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
+        flow_window_stopped(&flow, true);
+        flow_window_sent(&flow, flow.arrived, flow.arrived + rounds[i].bytes, now_ns);
+        now_ns += rounds[i].ns;
+        flow_window_arrived(&flow, flow.arrived + rounds[i].bytes, now_ns);
+        cr_expect_eq(flow.is_full, i > 0, "%zu", i);
     }
 }
 
