@@ -583,6 +583,31 @@ Test(core_lead, is_told_in_the_status)
     cr_expect_geq(window_told(TOPIC), carried);
 }
 
+/* A batch takes 105 ms on each of two links.  It is no part of their round trip. */
+Test(core_lead, has_room_for_a_batch_on_each_link_once)
+{
+    enum { TOPIC = 2 };
+    start_writer(1.25 * MB, 25 * MS);
+    start_roomy_reader(1.25 * MB, 25 * MS);
+    run_ms(13000);
+    cr_expect_gt(run_ms(2000), 0.95 * 1.25 * MB);
+    observe(9, "");
+    uint64_t most = (uint64_t)(1.25 * MB * 0.130) + 2 * FRAME_COST + FLOW_STEP_BYTES;
+    uint64_t told = window_told(TOPIC);
+    cr_expect_leq(told, most, "%lu of %lu", told, most);
+}
+
+/* Whoever waits behind a batch waits for it on each link. */
+Test(core_lead, asks_for_batches_of_ten_milliseconds_over_a_slow_link)
+{
+    start_writer(2.5 * MB, 100 * MS);
+    start_roomy_reader(2.5 * MB, 25 * MS);
+    run_ms(6000);
+    cr_expect_gt(run_ms(2000), 0.95 * 2.5 * MB);
+    cr_expect_leq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.013));
+    cr_expect_geq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.009));
+}
+
 /* The slow reader of two: what it takes is little, and little is on its way. */
 Test(core_lead, sends_no_more_ahead_than_a_slow_reader_takes)
 {

@@ -44,8 +44,10 @@
 /* Nothing is known of the rate: so long a value may take. */
 #define LEAD_VALUE_NS (MS_NS * 500)
 #define LEAD_PAUSE_MOST_NS (MS_NS * 5000)
-/* Over a link batches are such a part of the window, and no less than this. */
+/* Over a link batches are such a part of the window, or take so long if that is less.  A batch is
+ * passed on when it is whole, so what is behind it waits for it on each link. */
 #define LEAD_BATCHES 8
+#define LEAD_BATCH_NS (MS_NS * 10)
 #define LEAD_BATCH_LEAST_BYTES (UINT64_C(8) * 1024)
 
 void lead_init(struct core *core, struct topic *topic)
@@ -124,11 +126,17 @@ void lead_granted(struct core *core, struct topic *topic, uint64_t room)
     lead->timed_stamp_ns = core->now_ns;
 }
 
-/* A writer that waited for this credit wrote when it came, half of a round trip later. */
-void lead_time(struct core *core, struct topic *topic, int64_t stamp_ns)
+/* A writer that waited for this credit wrote when it came, half of a round trip later.  The value
+ * took its time on the link: the window has room for pieces anyway.  While no rate is known, only
+ * what the client said is. */
+void lead_time(struct core *core, struct topic *topic, uint64_t bytes, int64_t stamp_ns)
 {
     struct lead *lead = &topic->lead;
-    int64_t trip_ns = core_clock(core) - lead->timed_ns;
+    int64_t value_ns = flow_time_ns(flow_window_rate(&lead->flow), bytes);
+    int64_t least_ns = topic->writer->session != NULL ? topic->writer->session->trip_ns : 0;
+    int64_t trip_ns = core_clock(core) - lead->timed_ns - value_ns;
+    if (trip_ns < least_ns || (flow_window_rate(&lead->flow) == 0 && least_ns > 0))
+        trip_ns = least_ns;
     int64_t prompt_ns = lead->writer_ns / 4 * 3 + LEAD_PROMPT_NS;
     bool is_held = stamp_ns - lead->timed_stamp_ns <= prompt_ns;
     lead->is_timed = false;
@@ -179,6 +187,9 @@ void lead_measure(struct core *core, struct topic *topic)
 uint64_t lead_batch_bytes(const struct topic *topic, uint64_t most_bytes)
 {
     uint64_t bytes = flow_window_bytes(&topic->lead.flow) / LEAD_BATCHES;
+    uint64_t carried = flow_carried(flow_window_rate(&topic->lead.flow), LEAD_BATCH_NS);
+    if (carried > 0 && carried < bytes)
+        bytes = carried;
     if (!lead_is_far(topic) || bytes >= most_bytes)
         return most_bytes;
     return bytes > LEAD_BATCH_LEAST_BYTES ? bytes : LEAD_BATCH_LEAST_BYTES;

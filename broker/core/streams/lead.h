@@ -61,13 +61,13 @@ static inline void lead_taken(struct topic *topic)
 }
 
 /* A value or a promise comes, that was written then; it is not yet counted. */
-void lead_time(struct core *core, struct topic *topic, int64_t stamp_ns);
+void lead_time(struct core *core, struct topic *topic, uint64_t bytes, int64_t stamp_ns);
 static inline void lead_written(struct core *core, struct topic *topic, uint64_t bytes,
                                 int64_t stamp_ns)
 {
     flow_window_piece(&topic->lead.flow, bytes);
     if (topic->lead.is_timed && topic->credit_used >= topic->lead.timed_mark)
-        lead_time(core, topic, stamp_ns);
+        lead_time(core, topic, bytes, stamp_ns);
 }
 /* Looks at the links.  Most calls do nothing. */
 void lead_measure(struct core *core, struct topic *topic);
