@@ -88,6 +88,35 @@ Test(core_passing, takes_a_value_larger_than_its_job_and_holds_a_piece)
     EXPECT("1 < accepted 2 0\n12 < sub 1 payload 900 x1\n");
 }
 
+/* Of the only row of this kind. */
+static uint64_t bytes_told(uint64_t kind)
+{
+    const struct msg_status_row *row = NULL;
+    forget();
+    message(9, (struct msg){.type = MSG_STATUS, .as.status = {.request = 1}});
+    for (uint32_t i = 0; i < effects.msg_count; i++)
+        if (effects.msgs[i].type == MSG_STATUS_ROW && effects.msgs[i].as.status_row.kind == kind)
+            row = &effects.msgs[i].as.status_row;
+    cr_assert_not_null(row);
+    return row->pending_bytes;
+}
+
+Test(core_passing, is_told_in_the_status_while_it_is_under_way)
+{
+    enum { JOB, PARTY, TOPIC };
+    uint32_t a = begin_with_bob();
+    observe(9, "");
+    reserve(1, a, 0);
+    pass(a, 0, PIECES / 2);
+    for (uint64_t kind = JOB; kind <= TOPIC; kind += TOPIC - JOB) {
+        cr_expect_geq(bytes_told(kind), CHARGE_MIB * MIB, "%lu", kind);
+        cr_expect_leq(bytes_told(kind), CHARGE_MIB * MIB + COST_SLOT_BYTES, "%lu", kind);
+    }
+    pass(a, PIECES / 2, PIECES);
+    cr_expect_eq(bytes_told(JOB), 0);
+    cr_expect_eq(bytes_told(TOPIC), 0);
+}
+
 Test(core_passing, keeps_a_value_whole_that_fits)
 {
     uint32_t a = begin_with_bob();
