@@ -252,6 +252,7 @@ static size_t largest(const struct span *values, size_t count, struct buffer *co
     return bytes;
 }
 
+/* Each value asks, so the clock is read only where something may be due. */
 static bool is_data_due(struct bus *bus)
 {
     return session_data_may_be_due(bus->session) &&
@@ -294,12 +295,12 @@ static enum bus_err publish(struct bus *bus, const char *name, const struct span
     enum bus_err err = api_over(bus);
     if (err == BUS_OK)
         err = topic_of(bus, name, &topic);
-    if (err == BUS_OK)
+    if (err == BUS_OK) {
         err = put(bus, topic, values, count, owned);
-    if (err == BUS_ETIMEDOUT) {
-        has_waited = true;
-        err = wait_and_put(bus, topic, values, count, owned);
+        has_waited = err == BUS_ETIMEDOUT;
     }
+    if (has_waited)
+        err = wait_and_put(bus, topic, values, count, owned);
     /* If nothing is due, the broker's answer will wake the library's thread. */
     if (bus->is_asleep && err == BUS_OK && is_data_due(bus))
         thread_say(bus);

@@ -5,9 +5,10 @@
 
 #include "libbus/session/session.h"
 
-/* Whether that may be so at another time, which a publisher does not read for each value; and
- * whether it is so at that time. */
+/* Whether something is due, or is once the time has come (OUTBOX_PAUSE_NS): a publisher does not
+ * read the clock for each value. */
 bool session_data_may_be_due(const struct session *session);
+/* session_data_is_due() at this time. */
 bool session_data_is_due_at(struct session *session, int64_t now_ns);
 
 #endif

@@ -32,7 +32,7 @@ TestSuite(store_tls, .init = init, .fini = fini, .timeout = 300);
 /* The host has the name `host`, and who is trusted is in the file NAME.pem. */
 static void name_store(const char *host, const char *name)
 {
-    if (postgres.count == 0)
+    if (postgres.count == 0) /* no server was there to be started: ./quickstart test installs it */
         cr_skip_test(POSTGRES_MISSING);
     snprintf(conninfo, sizeof conninfo,
              "host=%s hostaddr=%s user=postgres dbname=postgres sslmode=verify-full"

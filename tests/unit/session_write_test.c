@@ -3,6 +3,7 @@
 #include "libbus/session/outbox.h"
 #include "libbus/session/pace.h"
 #include "libbus/session/session.h"
+#include "libbus/session/session_out.h"
 
 #include "tests/unit/session_driver.h"
 
@@ -313,6 +314,8 @@ Test(session_write, lets_a_batch_follow_soon_where_a_shared_disk_is_waited_for)
         }
         cr_assert_eq(publish_at(x, at_ns + OUTBOX_PAUSE_NS - 1), CODE_OK);
         cr_expect_not(session_data_is_due(d.session));
+        cr_expect_eq(session_data_may_be_due(d.session), durability == 3, "%u", durability);
+        cr_expect_not(session_data_is_due_at(d.session, at_ns + OUTBOX_PAUSE_NS - 1));
         cr_assert_eq(publish_at(x, at_ns + OUTBOX_PAUSE_NS), CODE_OK);
         cr_expect_eq(session_data_is_due(d.session), durability == 3, "%u", durability);
         driver_fini(&d);

@@ -126,9 +126,9 @@ void lead_granted(struct core *core, struct topic *topic, uint64_t room)
     lead->timed_stamp_ns = core->now_ns;
 }
 
-/* A writer that waited for this credit wrote when it came, half of a round trip later.  The value
- * took its time on the link: the window has room for pieces anyway.  While no rate is known, only
- * what the client said is. */
+/* A writer that waited for this credit wrote when it came, half of a round trip later.  The time
+ * of the value on its link does not count, for the window has room for pieces anyway.  While no
+ * rate is known that time is not known, and the round trip is what the client said. */
 void lead_time(struct core *core, struct topic *topic, uint64_t bytes, int64_t stamp_ns)
 {
     struct lead *lead = &topic->lead;

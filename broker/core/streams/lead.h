@@ -60,7 +60,7 @@ static inline void lead_taken(struct topic *topic)
     list_remove(&topic->lead.waits_link);
 }
 
-/* A value or a promise comes, that was written then; it is not yet counted. */
+/* A value or a promise of so many bytes comes, that was written then; it is not yet counted. */
 void lead_time(struct core *core, struct topic *topic, uint64_t bytes, int64_t stamp_ns);
 static inline void lead_written(struct core *core, struct topic *topic, uint64_t bytes,
                                 int64_t stamp_ns)
