@@ -313,7 +313,8 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
     enum bus_err err = bus_sub_open(sub->cli.bus, pattern, &options, &sub->sub);
     if (err == BUS_OK) {
         result = receive_all(sub);
-        *out_again = result == CLI_AGAIN;
+    } else if (err == BUS_EFENCED && is_run_over(sub)) {
+        result = CLI_AGAIN;
     } else if (err == BUS_EINVAL) {
         result =
             cli_usage(&sub->cli,
@@ -326,6 +327,7 @@ static int run(struct sub *sub, const char *pattern, bool *out_again)
     if (result == CLI_OK && sub->has_error) {
         result = CLI_REMOTE;
     }
+    *out_again = result == CLI_AGAIN;
     bus_sub_close(&sub->sub);
     forget_topics(sub);
     return cli_close(&sub->cli, result);

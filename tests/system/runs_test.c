@@ -6,10 +6,13 @@
 #include "tests/lib/revival.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 TestSuite(runs, .init = stage_open, .fini = stage_close, .timeout = 240);
 
@@ -381,6 +384,54 @@ Test(runs, are_all_seen_by_a_viewer_that_stays, .init = open_with_folder, .fini 
         process_complained(&viewer));
     process_fini(&viewer);
     cr_expect_str_eq(view("1"), "c\n");
+}
+
+/* A pipe that is full: who writes into it waits until somebody reads.  -1: it failed. */
+static int open_full_pipe(const char *path)
+{
+    static const char space[] = " ";
+    int pipe = mkfifo(path, 0600) == 0 ? open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1;
+    while (pipe >= 0 && write(pipe, space, 1) == 1) {
+    }
+    return pipe;
+}
+
+static void read_pipe_empty(int pipe)
+{
+    char bytes[4096];
+    while (read(pipe, bytes, sizeof bytes) > 0) {
+    }
+}
+
+/* The viewer has joined, and waits to say its first words: it has not subscribed yet. */
+Test(runs, are_followed_by_a_viewer_that_is_not_subscribed_yet, .init = open_with_folder,
+     .fini = close_with_folder)
+{
+    struct process viewer;
+    const char *line = NULL;
+    char errbus[512];
+    char path[sizeof folder.path + 16];
+    process_path("errbus", errbus, sizeof errbus);
+    (void)snprintf(path, sizeof path, "%s/pipe", folder.path);
+    int pipe = open_full_pipe(path);
+    cr_assert_geq(pipe, 0);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    const char *const words[] = {"/bin/sh", "-c",          "exec \"$@\" 2> \"$0\"",
+                                 path,      errbus,        "sub",
+                                 "-s",      stage.control, "--durable",
+                                 "log",     "-C",          "1",
+                                 "alice/w", NULL};
+    cr_assert(process_start(&viewer, words, NULL));
+    expect_event(tap, "party.joined", NULL);
+    publish_in(0, "monday", "a");
+    publish_in(0, "tuesday", "b");
+    read_pipe_empty(pipe);
+    cr_assert(process_line(&viewer, SOON_MS, &line));
+    cr_expect_str_eq(line, "b");
+    cr_expect_eq(process_wait(&viewer, SOON_MS), 0);
+    process_fini(&viewer);
+    bus_tap_close(&tap);
+    (void)close(pipe);
 }
 
 /* The boss begins a run each time, unless the worker came first: then the last run goes on. */
