@@ -33,6 +33,10 @@ for package in $(sed -n "/^web_packages='/,/^'/{/^[a-z]/{/=/!p}}" quickstart); d
     grep -qE "^ $package( |,)" debian/control || die "debian/control builds without $package"
 done
 dpkg-buildpackage -b -us -uc >"$work/log" 2>&1 || die "the packages are not built"
+# What is for use is optimised as a whole; a program linked with libbus.a needs nothing of that.
+grep -q -- '-flto=auto .*-o libbus/libbus\.so' "$work/log" || die "libbus.so is not made as a whole"
+readelf -SW obj-*/libbus/libbus.a >"$work/sections" || die "there is no libbus.a"
+! grep -E '\.gnu\.(debug)?lto_' "$work/sections" || die "libbus.a has code for a linker alone"
 set -- "$work"/*.deb
 for name in libbus0 libbus-dev errbus errbusd errbus-web python3-errbus; do
     [ -e "$(ls "$work/${name}_"*.deb)" ] || die "there is no package $name"
