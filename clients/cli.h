@@ -269,6 +269,18 @@ struct cli_json *cli_json_append(struct cli_json *array); /* an object at its en
 /* One line; frees *object.  False: it could not be built or written. */
 bool cli_json_print(struct cli_json **object, FILE *file);
 
+/* A line that is written member by member, and never kept: answers have thousands of them.  It has
+ * the text that the calls above give. */
+struct cli_line {
+    FILE *out;
+    bool has_members;
+};
+
+struct cli_line cli_line_begin(FILE *out);
+void cli_line_text(struct cli_line *line, const char *key, const char *text);
+void cli_line_number(struct cli_line *line, const char *key, int64_t number);
+void cli_line_end(struct cli_line *line);
+
 /* Reads a JSON object.  NULL: bytes are none; problem says why. */
 struct cli_json *cli_json_read(const char *text, size_t bytes, char problem[CLI_PROBLEM_BYTES_MAX]);
 void cli_json_free(struct cli_json **object);

@@ -6,6 +6,7 @@
 #include "clients/cli.h"
 
 #include <bus/seal.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,59 @@ bool cli_json_print(struct cli_json **object, FILE *file)
     json_decref(as_json(*object));
     *object = NULL;
     return is_printed;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------*/
+
+struct cli_line cli_line_begin(FILE *out)
+{
+    fputc('{', out);
+    return (struct cli_line){.out = out};
+}
+
+static void put_key(struct cli_line *line, const char *key)
+{
+    fputs(line->has_members ? ",\"" : "\"", line->out);
+    fputs(key, line->out);
+    fputs("\":", line->out);
+    line->has_members = true;
+}
+
+/* Whether a string of JSON has this text as it is. */
+static bool is_plain(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < ' ' || c >= 0x80 || c == '"' || c == '\\') {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cli_line_text(struct cli_line *line, const char *key, const char *text)
+{
+    put_key(line, key);
+    if (text != NULL && is_plain(text)) {
+        fputc('"', line->out);
+        fputs(text, line->out);
+        fputc('"', line->out);
+        return;
+    }
+    json_t *string = make_text(text);
+    (void)json_dumpf(string, line->out, JSON_ENCODE_ANY | JSON_COMPACT);
+    json_decref(string);
+}
+
+void cli_line_number(struct cli_line *line, const char *key, int64_t number)
+{
+    put_key(line, key);
+    fprintf(line->out, "%" PRId64, number);
+}
+
+void cli_line_end(struct cli_line *line)
+{
+    fputs("}\n", line->out);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------*/

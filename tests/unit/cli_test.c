@@ -285,6 +285,36 @@ Test(cli, prints_members_in_the_order_they_came)
                         "\"list\":[{\"n\":1},{\"n\":2}]}");
 }
 
+/* Texts that JSON has as they are, and others. */
+Test(cli, writes_a_line_as_the_object_that_has_its_members)
+{
+    static const char *const texts[] = {
+        "",  "plain",    "a \"word\"", "back\\slash", "one\ntwo",       "\x01\x1f\x7f",
+        "/", "\xc3\xa4", "\xff",       "\xc3",        "a\xed\xa0\x80!", "\xe2\x80\xa8",
+        NULL};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *file = open_memstream(&text, &bytes);
+        cr_assert_not_null(file);
+        struct cli_line line = cli_line_begin(file);
+        cli_line_text(&line, "v", texts[i]);
+        cli_line_number(&line, "least", INT64_MIN);
+        cli_line_text(&line, "w", texts[i]);
+        cli_line_end(&line);
+        cr_assert_eq(fclose(file), 0);
+        cr_assert_gt(bytes, 0);
+        cr_assert_eq(text[bytes - 1], '\n');
+        text[bytes - 1] = '\0';
+        struct cli_json *object = cli_json_new();
+        cli_json_text(object, "v", texts[i]);
+        cli_json_number(object, "least", INT64_MIN);
+        cli_json_text(object, "w", texts[i]);
+        check_line(&object, text);
+        free(text);
+    }
+}
+
 /* Whether line has text, count times. */
 static void check_has(const char *line, const char *text, size_t count)
 {
