@@ -588,6 +588,50 @@ def test_forgets_a_job_that_nobody_looked_at_for_long(stage, browser):
     assert again == first
 
 
+def test_asks_less_often_what_has_a_long_answer(stage, browser):
+    """The feed itself, with answers that the test makes, and turns that it takes."""
+    go(browser, stage, "train")
+    asked = browser.execute_async_script("""
+        const done = arguments[0];
+        const rest = () => new Promise((go) => setTimeout(go, 0));
+        import("/feed.js").then(async ({ Feed }) => {
+            const { fetch, setInterval } = window;
+            const lengths = { "/api/why?job=long": 32767, "/api/verdict?job=long": 32768,
+                              "/api/status?job=long": 4 * 32768 - 1 };
+            const counts = {};
+            const asked = [];
+            window.setInterval = () => 0; // no turn but those below
+            const feed = new Feed();
+            window.setInterval = setInterval;
+            feed.look = () => ["long"];
+            window.fetch = async (path) => {
+                counts[path] = (counts[path] ?? 0) + 1;
+                const row = JSON.stringify({ kind: "broker", instance: "1" });
+                const text = row + "\\n".repeat((lengths[path] ?? row.length) - row.length);
+                return { status: 200, ok: true, text: async () => text };
+            };
+            const note = async () => {
+                while (feed.asking.size > 0) { await rest(); }
+                asked.push(["/api/status", ...Object.keys(lengths)].map((path) => counts[path]));
+            };
+            const page = feed.connect(() => {});
+            page({ type: "show", job: "long", visible: true });
+            await note();
+            for (let i = 0; i < 8; i++) {
+                feed.turn();
+                await note();
+            }
+            page({ type: "show", job: "long", visible: false });
+            page({ type: "show", job: "long", visible: true });
+            await note();
+            window.fetch = fetch;
+            done(asked);
+        });""")
+    # The broker, who waits, the verdict, and the parties: after each turn, and at once when seen.
+    assert asked == [[1, 1, 1, 1], [2, 2, 1, 1], [3, 3, 2, 1], [4, 4, 2, 1], [5, 5, 3, 2],
+                     [6, 6, 3, 2], [7, 7, 4, 2], [8, 8, 4, 2], [9, 9, 5, 3], [10, 10, 6, 4]]
+
+
 def test_shows_the_slow_readers_of_one_party_apart(stage, browser):
     alice = stage.open("alice", "alike")
     twins = stage.open("twins", "alike")

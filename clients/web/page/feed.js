@@ -9,11 +9,16 @@
 // A page says which job it shows and whether anybody can see it.  While nobody can, there is no
 // stream and no question.  The stream then continues behind the last event.
 //
+// A long answer costs the broker, errbus web and the browser more than a short one.  So its question
+// is asked less often, by the length: one of 1,000 parties each fourth turn.  A page that becomes
+// visible, or shows another job, has its answers at once.
+//
 // Another broker instance counts events from 1 again: then all that is kept goes.  Each shard of a
 // bus has an instance of its own.
 
 // errbus web keeps an answer for a second.  A page that asked as often would be given each one twice.
 const QUESTIONS_MS = 1100;
+const TURN_CHARACTERS = 32768; // of an answer; for each so many its question leaves out one turn
 const FLUSH_MS = 150;      // events reach the pages in batches
 const ALIVE_MS = 10000;    // a page that can be seen says so more often than this
 const EVENTS_MAX = 5000;   // kept of each job
@@ -130,8 +135,9 @@ export class Feed {
     this.clients = new Set();
     this.jobs = new Map();
     this.asking = new Set(); // paths of questions under way
+    this.resting = new Map(); // so many turns more the question of this path is left out
     this.instances = new Instances();
-    setInterval(() => this.ask(), QUESTIONS_MS);
+    setInterval(() => this.turn(), QUESTIONS_MS);
     setInterval(() => this.flush(), FLUSH_MS);
   }
 
@@ -153,6 +159,7 @@ export class Feed {
         client.job = message.job;
         client.visible = message.visible;
         if (isNew) {
+          this.resting.clear();
           this.ask();
         }
       }
@@ -187,6 +194,17 @@ export class Feed {
     return names;
   }
 
+  turn() {
+    for (const [path, turns] of this.resting) {
+      if (turns > 0) {
+        this.resting.set(path, turns - 1);
+      } else {
+        this.resting.delete(path);
+      }
+    }
+    this.ask();
+  }
+
   ask() {
     if (this.visible().length === 0) {
       this.look();
@@ -202,7 +220,7 @@ export class Feed {
   }
 
   async question(kind, path, job) {
-    if (this.asking.has(path)) {
+    if (this.asking.has(path) || this.resting.has(path)) {
       return;
     }
     this.asking.add(path);
@@ -211,6 +229,10 @@ export class Feed {
       const response = await fetch(path, { cache: "no-store" });
       const text = await response.text();
       answer.status = response.status;
+      const turns = Math.floor(text.length / TURN_CHARACTERS);
+      if (turns > 0) {
+        this.resting.set(path, turns);
+      }
       if (response.ok) {
         answer.rows = linesOf(text);
         answer.why = "";
@@ -235,6 +257,7 @@ export class Feed {
   compare(rows) {
     if (this.instances.isAnew(rows)) {
       this.jobs.forEach((job) => job.beginAnew());
+      this.resting.clear();
       this.look();
     }
   }
