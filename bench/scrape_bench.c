@@ -3,7 +3,7 @@
  * so many parties and topics, while nobody looks; while errbus web is asked for all metrics every
  * second, as Prometheus asks it; and while a page is open as well.
  *
- * All are measured in turn, two seconds each, over the same broker, several times a run.  On a
+ * All are measured in turn, four seconds each, over the same broker, several times a run.  On a
  * machine that others use only neighbours can be compared: its p99 jumps between one second and
  * the next.  The round trips of a run are taken together, and compared within the run.
  *
@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define COUNT 8000 /* round trips of a run: eight seconds */
+#define COUNT 12000 /* round trips of a run: twelve seconds */
 #define EVERY_NS INT64_C(1000000)
 #define SCRAPE_NS INT64_C(1100000000) /* errbus web keeps what it has for a second */
 #define PAGE_NS INT64_C(1100000000)   /* as page/feed.js; errbus web keeps answers for a second */
@@ -33,7 +33,7 @@
 #define CROWD_MS 600000 /* no crowd takes as long */
 
 enum {
-    LAPS = 4, /* of a run: a part of its round trips, each way in turn */
+    LAPS = 3, /* of a run: a part of its round trips, each way in turn */
     CROWDS = 10,
     CROWD_PARTIES = 100, /* in one process */
     CROWD_TOPICS = 100,  /* of each party */
@@ -42,8 +42,9 @@ enum {
     REQUEST_BYTES = 256,
     PATH_BYTES = 512,
     PIECE_BYTES = 64 * 1024,
-    FIRST_EVENTS = 4, /* a page that has so many is live */
-    SILENT_MS = 1100, /* so long nothing comes: it has all, and answers are made anew */
+    TURN_BYTES = 32768, /* as page/feed.js: for each so many of an answer one turn is left out */
+    FIRST_EVENTS = 4,   /* a page that has so many is live */
+    SILENT_MS = 1100,   /* so long nothing comes: it has all, and answers are made anew */
 };
 
 /* ---- roles ----------------------------------------------------------------------------------- */
@@ -123,37 +124,60 @@ static int ask_round_trips(char **words)
 
 /* ---- who looks ------------------------------------------------------------------------------- */
 
-/* A request under way; its answer ends with the connection. */
-static int request(unsigned port, const char *path)
+static int visit(unsigned port)
 {
-    char text[REQUEST_BYTES];
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int bytes = snprintf(text, sizeof text,
-                         "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        send(fd, text, (size_t)bytes, MSG_NOSIGNAL) != bytes) {
-        bench_die("errbus web does not take %s: %s", path, strerror(errno));
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        bench_die("errbus web is not reached: %s", strerror(errno));
     }
     return fd;
 }
 
-static void ask_page(unsigned port, const char *path)
+static void request(int fd, const char *path)
+{
+    char text[REQUEST_BYTES];
+    int bytes = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+    if (send(fd, text, (size_t)bytes, MSG_NOSIGNAL) != bytes) {
+        bench_die("errbus web does not take %s: %s", path, strerror(errno));
+    }
+}
+
+/* The connection stays open, as those of Prometheus and of browsers do.  How many bytes the answer
+ * has, without its headers. */
+static size_t ask_page(int fd, const char *path)
 {
     static char answer[PIECE_BYTES];
     static const char good[] = "HTTP/1.1 200 ";
-    int fd = request(port, path);
-    ssize_t bytes = recv(fd, answer, sizeof answer - 1, 0);
-    answer[bytes > 0 ? bytes : 0] = '\0';
-    if (strncmp(answer, good, sizeof good - 1) != 0) {
+    static const char length[] = "\r\nContent-Length: ";
+    const char *body = NULL;
+    size_t bytes = 0;
+    request(fd, path);
+    while (body == NULL) {
+        ssize_t count = recv(fd, answer + bytes, sizeof answer - 1 - bytes, 0);
+        if (count <= 0) {
+            bench_die("errbus web does not answer %s", path);
+        }
+        bytes += (size_t)count;
+        answer[bytes] = '\0';
+        body = strstr(answer, "\r\n\r\n");
+    }
+    const char *number = strstr(answer, length);
+    if (strncmp(answer, good, sizeof good - 1) != 0 || number == NULL) {
         bench_die("errbus web answers %s with: %.100s", path, answer);
     }
-    while (recv(fd, answer, sizeof answer, 0) > 0) {
-        continue;
+    size_t whole = strtoul(number + sizeof length - 1, NULL, 10);
+    size_t got = bytes - (size_t)(body + 4 - answer);
+    while (got < whole) {
+        ssize_t count = recv(fd, answer, sizeof answer, 0);
+        if (count <= 0) {
+            bench_die("errbus web ends its answer to %s after %zu bytes", path, got);
+        }
+        got += (size_t)count;
     }
-    close(fd);
+    return whole;
 }
 
 /* Waits until the stream has given so many events. */
@@ -220,24 +244,36 @@ static void be_elsewhere(void)
 static int scrape(char **words)
 {
     struct process web;
-    unsigned port = start_web(&web, words[0]);
+    int prometheus = visit(start_web(&web, words[0]));
     be_elsewhere();
-    ask_page(port, "/metrics");
+    ask_page(prometheus, "/metrics");
     role_ready();
     for (int64_t at_ns = test_now_ns();; at_ns += SCRAPE_NS) {
-        ask_page(port, "/metrics");
+        ask_page(prometheus, "/metrics");
         bench_sleep_until(at_ns + SCRAPE_NS);
     }
     return 0;
 }
 
-/* What the page asks for each second, and Prometheus. */
-static void ask_all(unsigned port)
+/* What the page asks for. */
+static struct {
+    const char *path;
+    size_t rests; /* so many turns more it is left out */
+} questions[] = {{.path = "/api/status"},
+                 {.path = "/api/status?job=default"},
+                 {.path = "/api/why?job=default"},
+                 {.path = "/api/verdict?job=default"}};
+enum { QUESTIONS = sizeof questions / sizeof questions[0] };
+
+/* One turn: what has a long answer is asked for less often. */
+static void ask_in_turn(int browser)
 {
-    static const char *const paths[] = {"/metrics", "/api/status", "/api/status?job=default",
-                                        "/api/why?job=default", "/api/verdict?job=default"};
-    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        ask_page(port, paths[i]);
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        if (questions[i].rests > 0) {
+            questions[i].rests -= 1;
+        } else {
+            questions[i].rests = ask_page(browser, questions[i].path) / TURN_BYTES;
+        }
     }
 }
 
@@ -247,17 +283,22 @@ static int page(char **words)
 {
     struct process web;
     unsigned port = start_web(&web, words[0]);
-    be_elsewhere();
-    int stream = request(port, "/api/stream?job=default");
+    int stream = visit(port), browser = visit(port), prometheus = visit(port);
     struct pollfd news = {.fd = stream, .events = POLLIN};
+    be_elsewhere();
+    request(stream, "/api/stream?job=default");
     await_events(stream, FIRST_EVENTS);
-    ask_all(port);
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        ask_page(browser, questions[i].path);
+    }
     while (poll(&news, 1, SILENT_MS) > 0) {
         drain(stream);
     }
+    ask_page(prometheus, "/metrics");
     role_ready();
     for (int64_t at_ns = test_now_ns();; at_ns += PAGE_NS) {
-        ask_all(port);
+        ask_page(prometheus, "/metrics");
+        ask_in_turn(browser);
         drain(stream);
         bench_sleep_until(at_ns + PAGE_NS);
     }
