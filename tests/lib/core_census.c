@@ -162,9 +162,39 @@ static const char *miscounted(const struct core *core, const struct account *acc
     return NULL;
 }
 
+/* Topics whose writers are stopped; of a job, or those that wait for a rate. */
+static const char *stopped_miscounted(const struct core *core)
+{
+    static char text[200];
+    const struct job *job = NULL;
+    const struct topic *topic = NULL;
+    uint32_t waiting = 0;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
+        uint32_t count = 0;
+        LIST_EACH(link, &job->topic_list) {
+            if (link != &job->trim_at)
+                count += LIST_OWNER(link, struct topic, job_link)->is_held_back;
+        }
+        if (count == job->held_back_count)
+            continue;
+        (void)snprintf(text, sizeof text, "%u topics of a job are held back, not %u", count,
+                       job->held_back_count);
+        return text;
+    }
+    while ((topic = pool_next(&core->topics, topic != NULL ? topic->id : 0)) != NULL)
+        waiting += list_is_linked(&topic->rate_link);
+    if (waiting == core->rate_wait_count)
+        return NULL;
+    (void)snprintf(text, sizeof text, "%u topics wait for a rate, not %u", waiting,
+                   core->rate_wait_count);
+    return text;
+}
+
 const char *core_census_miscounted(const struct core *core)
 {
     const char *wrong = miscounted(core, &core->nobody);
+    if (wrong == NULL)
+        wrong = stopped_miscounted(core);
     const struct account *account = NULL;
     while (wrong == NULL &&
            (account = pool_next(&core->accounts, account != NULL ? account->id : 0)) != NULL)

@@ -889,6 +889,27 @@ Test(core_why, cuts_a_large_answer_into_steps, .timeout = 120)
            "9 < why 0 \n");
 }
 
+/* Nor does a look for cycles. */
+Test(core_why, looks_at_no_topic_where_no_writer_is_stopped, .timeout = 120)
+{
+    static char name[32];
+    is_alone = true;
+    join_with_observer(1);
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "alice/%u", i);
+        (void)open_topic(1, name);
+        forget();
+    }
+    ask();
+    unsigned count = 0;
+    while (core_deadline_ns(core) <= now_ns && count < MANY) {
+        step((struct event){.type = EVENT_TICK});
+        count += 1;
+    }
+    cr_expect_leq(count, 2, "%u steps", count);
+    EXPECT("9 < why 0 \n");
+}
+
 Test(core_why, forgets_a_question_whose_asker_or_job_is_gone)
 {
     is_alone = true;

@@ -52,6 +52,7 @@ struct core {
         awaits, failures, groups, tasks;
     struct account nobody; /* of everybody without a name: all, if there is no access file */
     struct pool accounts;
+    uint32_t rate_wait_count; /* topics in rate_waiters of all accounts */
     struct name_map account_names;
     struct name_map job_names;
     struct name_map failure_ids; /* id of an error -> its failure: record/authors.h */

@@ -66,6 +66,7 @@ struct job {
     uint32_t session_count;   /* parties and observers */
     uint64_t bytes;           /* of kept values */
     uint64_t open_count;
+    uint32_t held_back_count; /* topics that are held back */
     struct list trim_at;      /* a mark in topic_list: where trimming of a full job goes on */
     struct list room_waiters; /* topics whose writers wait for room in the job, not in the topic */
     uint64_t room_waiters_bytes; /* job->bytes when they were last looked at */

@@ -132,6 +132,12 @@ static uint64_t count_subs(const struct party *party)
     return count;
 }
 
+void account_leave_rate(struct core *core, struct topic *topic)
+{
+    core->rate_wait_count -= list_is_linked(&topic->rate_link);
+    list_remove(&topic->rate_link);
+}
+
 void account_take_party(struct core *core, struct party *party, struct account *account)
 {
     struct account *before = party->account;
@@ -142,7 +148,7 @@ void account_take_party(struct core *core, struct party *party, struct account *
         struct topic *topic = LIST_OWNER(link, struct topic, party_link);
         bytes += topic->bytes;
         topics += topic->is_opened;
-        list_remove(&topic->rate_link); /* it waits in the other account if it must */
+        account_leave_rate(core, topic); /* it waits in the other account if it must */
     }
     account_count(before, ACCESS_BYTES, -bytes);
     account_count(before, ACCESS_OPEN_SLOTS, -(uint64_t)party->open_count);

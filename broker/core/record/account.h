@@ -19,6 +19,8 @@ struct account *account_ref(struct account *account);
 void account_unref(struct core *core, struct account *account);
 /* Whose message this is. */
 struct span account_speaker(const struct core *core);
+/* Its writer does not wait for the rate any more, if it did. */
+void account_leave_rate(struct core *core, struct topic *topic);
 
 /* The party, and what it has, is counted in this account from now on.  Takes over the reference. */
 void account_take_party(struct core *core, struct party *party, struct account *account);

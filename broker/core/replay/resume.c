@@ -53,7 +53,8 @@ static void resume_topic(struct topic *topic)
         struct slot_entry *entry = slot_table_at(&topic->slots, i);
         entry->is_sealed = entry->state != SLOT_OPEN;
     }
-    topic->is_held_back = true; /* readers tell where they are: until then nobody is called slow */
+    /* Readers tell where they are: until then nobody is called slow. */
+    topic_hold_back(topic, true);
     topic->is_slow_told = true;
     topic->rate_paid = topic->credit_limit;
 }

@@ -48,7 +48,6 @@ struct group_sum {
 enum phase {
     COLLECT_JOBS,
     COLLECT_PARTIES,
-    COLLECT_TOPICS,
     COLLECT_GROUPS, /* before routes and tasks, which count for them */
     COLLECT_ROUTES,
     COLLECT_TASKS,
@@ -96,6 +95,7 @@ static void sum_job(struct core *core, struct metrics_walk *walk, const void *it
     (void)core; /* the job is enough */
     sum->open += job->open_count;
     sum->bytes += job->bytes;
+    sum->held_back += job->held_back_count;
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -134,13 +134,6 @@ static void sum_party(struct core *core, struct metrics_walk *walk, const void *
             LIST_OWNER(party->open_slots.next, struct open_slot, party_link);
         sum->open_ns = later(sum->open_ns, core_clock(core) - oldest->since_ds * OPEN_SLOT_DS_NS);
     }
-}
-
-static void sum_topic(struct core *core, struct metrics_walk *walk, const void *item)
-{
-    const struct topic *topic = item;
-    (void)core; /* the topic is enough */
-    sum_of(walk, topic->job)->held_back += topic->is_held_back;
 }
 
 static struct group_sum *group_sum_of(struct metrics_walk *walk, uint32_t group)
@@ -398,7 +391,6 @@ static bool do_phase(const struct teller *teller, struct metrics_walk *walk)
     switch (walk->phase) {
     case COLLECT_JOBS: return sum_pool(core, walk, &core->jobs, sum_job, budget);
     case COLLECT_PARTIES: return sum_pool(core, walk, &core->parties, sum_party, budget);
-    case COLLECT_TOPICS: return sum_pool(core, walk, &core->topics, sum_topic, budget);
     case COLLECT_GROUPS: return sum_pool(core, walk, &core->groups, sum_group, budget);
     case COLLECT_ROUTES: return sum_pool(core, walk, &core->routes, sum_route, budget);
     case COLLECT_TASKS: return sum_pool(core, walk, &core->tasks, sum_task, budget);

@@ -2,6 +2,7 @@
 /* rate.c -- see rate.h. */
 #include "broker/core/streams/rate.h"
 
+#include "broker/core/record/account.h"
 #include "broker/core/streams/topic.h"
 #include "broker/core/tables/timers.h"
 
@@ -53,8 +54,9 @@ void rate_wait(struct core *core, struct topic *topic, uint64_t wanted)
     bool is_waiting = rate_is_limited(topic) && topic->writer->session != NULL &&
                       topic->credit_limit <= topic->credit_used && wanted > topic->credit_used;
     if (!is_waiting) {
-        list_remove(&topic->rate_link);
+        account_leave_rate(core, topic);
     } else if (!list_is_linked(&topic->rate_link)) {
+        core->rate_wait_count += 1;
         list_push(&topic->writer->account->rate_waiters, &topic->rate_link);
         rate_arm(core, topic->writer->account);
     }
@@ -69,8 +71,9 @@ void rate_timer(struct core *core, struct account *account)
         struct list *first = account->rate_waiters.next;
         if (is_limited && token_bucket_level(&account->bucket, core_clock(core)) <= 0)
             break;
-        list_remove(first);
-        topic_grant(core, LIST_OWNER(first, struct topic, rate_link), false);
+        struct topic *topic = LIST_OWNER(first, struct topic, rate_link);
+        account_leave_rate(core, topic);
+        topic_grant(core, topic, false);
     }
     if (!list_is_empty(&account->rate_waiters))
         rate_arm(core, account);

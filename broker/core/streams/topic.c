@@ -234,7 +234,7 @@ void topic_restart(struct core *core, struct topic *topic)
         return;
     }
     list_remove(&topic->room_link);
-    list_remove(&topic->rate_link);
+    account_leave_rate(core, topic);
     lead_forget(topic);
     lead_init(core, topic);
     LIST_EACH(link, &topic->routes)
@@ -250,7 +250,7 @@ void topic_restart(struct core *core, struct topic *topic)
     topic->taken_floor = 0;
     topic->done_floor = 0;
     topic->done_slots = 0;
-    topic->is_held_back = false;
+    topic_hold_back(topic, false);
     topic->is_slow_told = false;
 }
 
@@ -268,7 +268,8 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
-    list_remove(&topic->rate_link);
+    account_leave_rate(core, topic);
+    topic_hold_back(topic, false);
     lead_forget(topic);
     list_remove(&topic->party_link);
     if (topic->letters != NULL && topic->letters->dead == topic)
@@ -577,11 +578,18 @@ void topic_relieve(struct core *core)
     }
 }
 
+void topic_hold_back(struct topic *topic, bool is_held_back)
+{
+    if (topic->is_held_back != is_held_back)
+        topic->job->held_back_count += is_held_back ? 1 : UINT32_MAX;
+    topic->is_held_back = is_held_back;
+}
+
 /* Half of the window or more is not received: tells once which reader is slow. */
 static void look_who_is_slow(struct core *core, struct topic *topic)
 {
     if (!topic->is_held_back) {
-        topic->is_held_back = true;
+        topic_hold_back(topic, true);
         topic->held_back_ns = core_clock(core);
     }
     if (!topic->is_slow_told && lead_is_slow(core, topic)) {
@@ -618,7 +626,7 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
     uint64_t step = share < GRANT_STEP_BYTES ? share : GRANT_STEP_BYTES;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     if (topic->untaken_bytes < window / 2) {
-        topic->is_held_back = false;
+        topic_hold_back(topic, false);
         topic->is_slow_told = false;
     } else if (room == 0 && topic->is_opened &&
                (topic->passing != NULL ? passing_is_held(topic) : is_stopped))

@@ -440,6 +440,15 @@ void collect_slot(struct core *core, struct wait_walk *walk, struct topic *topic
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* Whether a writer of the job may be stopped.  As a rule none is, and there may be a hundred thousand
+ * topics. */
+static bool has_stopped_writers(const struct core *core, const struct wait_walk *walk)
+{
+    const struct job *job = walk_job(core, walk);
+    return job != NULL && (job->held_back_count > 0 || !list_is_empty(&job->room_waiters) ||
+                           core->rate_wait_count > 0);
+}
+
 static const struct pool *pool_of(const struct core *core, enum wait_phase phase)
 {
     if (phase == WAIT_PHASE_AWAITS)
@@ -466,7 +475,8 @@ bool collect_some(struct core *core, struct wait_walk *walk, uint32_t *budget)
 {
     while (walk->phase < WAIT_PHASE_NODES) {
         const struct pool *pool = pool_of(core, walk->phase);
-        if (pool->used == 0 || walk->cursor >= pool->chunk_count * POOL_CHUNK_ITEMS) {
+        bool is_needed = walk->phase != WAIT_PHASE_TOPICS || has_stopped_writers(core, walk);
+        if (pool->used == 0 || !is_needed || walk->cursor >= pool->chunk_count * POOL_CHUNK_ITEMS) {
             walk->phase += 1;
             walk->cursor = 0;
         } else if (*budget > 0) {
