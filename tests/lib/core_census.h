@@ -10,9 +10,8 @@
  * caller lets them end first.  The core's spare failure must have its one reference. */
 const char *core_census_left(const struct core *core);
 
-/* NULL: what is counted in each account is what its sessions, parties and jobs have, and topics that
- * are stopped are counted.  Otherwise the name of the account, or of nothing, and what is wrong;
- * borrowed until the next call. */
+/* NULL: what is counted in each account is what its sessions, parties and jobs have, and all topics
+ * that are stopped are counted.  Otherwise what is wrong; borrowed until the next call. */
 const char *core_census_miscounted(const struct core *core);
 
 #endif

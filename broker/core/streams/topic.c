@@ -578,13 +578,6 @@ void topic_relieve(struct core *core)
     }
 }
 
-void topic_hold_back(struct topic *topic, bool is_held_back)
-{
-    if (topic->is_held_back != is_held_back)
-        topic->job->held_back_count += is_held_back ? 1 : UINT32_MAX;
-    topic->is_held_back = is_held_back;
-}
-
 /* Half of the window or more is not received: tells once which reader is slow. */
 static void look_who_is_slow(struct core *core, struct topic *topic)
 {

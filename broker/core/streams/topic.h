@@ -41,7 +41,12 @@ void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint
 void topic_update(struct core *core, struct topic *topic);
 void topic_grant(struct core *core, struct topic *topic, bool is_forced);
 /* Its readers hold it back, or do not; its job counts those. */
-void topic_hold_back(struct topic *topic, bool is_held_back);
+static inline void topic_hold_back(struct topic *topic, bool is_held_back)
+{
+    if (topic->is_held_back != is_held_back)
+        topic->job->held_back_count += is_held_back ? 1 : UINT32_MAX;
+    topic->is_held_back = is_held_back;
+}
 /* Slots of the job may go that were held: if writers wait for room, topic_relieve() looks again. */
 void topic_seek_room(struct core *core, struct job *job);
 /* Makes room in jobs that are full, once nothing walks their topics any more. */

@@ -440,8 +440,7 @@ void collect_slot(struct core *core, struct wait_walk *walk, struct topic *topic
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* Whether a writer of the job may be stopped.  As a rule none is, and there may be a hundred thousand
- * topics. */
+/* Whether a writer of the job may be stopped.  As a rule none is, and topics may be many. */
 static bool has_stopped_writers(const struct core *core, const struct wait_walk *walk)
 {
     const struct job *job = walk_job(core, walk);
