@@ -23,14 +23,15 @@ static uint64_t outbox_used(const struct session *session)
 
 /* Beyond the limit one value may go if the outbox is empty.  Over a link a large one may go when
  * almost all is sent: if it waited for the answer to the one before it, the link would be idle for
- * a round trip.  Out of line, or each small value would pay for it (tests/cost). */
+ * a round trip.  So may small ones behind it, while they and what is not sent fit: or they would
+ * wait for that answer.  Out of line, or each small value would pay for it (tests/cost). */
 __attribute__((noinline)) static bool has_room_beyond(const struct session *session, uint64_t bytes)
 {
     uint64_t unsent = session->outbox.bytes + session->uploads.unsent;
+    uint64_t small = bytes > session->pace.bytes ? 0 : bytes;
     bool is_sent_far = trip_is_far(&session->trip) && unsent <= session->uploads.window_bytes &&
-                       unsent <= session->options.outbox_bytes_max;
-    return session->outbox.bytes + session->uploads.bytes == 0 ||
-           (bytes > session->pace.bytes && is_sent_far);
+                       unsent + small <= session->options.outbox_bytes_max;
+    return session->outbox.bytes + session->uploads.bytes == 0 || is_sent_far;
 }
 
 /* Whether the outbox may keep so many bytes more.  Each value asks, so this is inline. */

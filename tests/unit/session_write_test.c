@@ -673,8 +673,9 @@ Test(session_write, sends_more_of_a_value_ahead_over_a_long_link)
     driver_fini(&d);
 }
 
-/* Publishes a second value while the first one goes out, one window in each round trip. */
-static enum wire_code publish_behind(uint32_t topic, uint64_t bytes)
+/* Publishes a second value, of so many bytes, while the first one goes out, one window in each
+ * round trip. */
+static enum wire_code publish_behind(uint32_t topic, uint64_t bytes, uint64_t second_bytes)
 {
     uint64_t sent = 0;
     struct frame frame;
@@ -683,7 +684,7 @@ static enum wire_code publish_behind(uint32_t topic, uint64_t bytes)
     while (sent < bytes) {
         for (; session_data_out(d.session, d.now_ns) != NULL; sent += DEFAULT_CHUNK_BYTES)
             session_data_sent(d.session);
-        if (publish_bytes(topic, bytes) == CODE_OK)
+        if (publish_bytes(topic, second_bytes) == CODE_OK)
             return CODE_OK;
         d.now_ns += 200 * DRIVER_MS;
         if (sent < bytes)
@@ -692,8 +693,8 @@ static enum wire_code publish_behind(uint32_t topic, uint64_t bytes)
     return CODE_ETIMEDOUT;
 }
 
-/* The outbox has room for one of them. */
-Test(session_write, begins_a_large_value_while_the_one_before_is_on_its_way)
+/* The outbox has room for the first one. */
+static void expect_behind(uint64_t second_bytes)
 {
     struct session_options options = driver_options("alice");
     options.outbox_bytes_max = 8 * DEFAULT_CHUNK_BYTES;
@@ -704,10 +705,46 @@ Test(session_write, begins_a_large_value_while_the_one_before_is_on_its_way)
         else
             driver_greet(&d, false);
         uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
-        cr_expect_eq(publish_behind(x, options.outbox_bytes_max), is_far ? CODE_OK : CODE_ETIMEDOUT,
-                     "%d", is_far);
+        cr_expect_eq(publish_behind(x, options.outbox_bytes_max, second_bytes),
+                     is_far ? CODE_OK : CODE_ETIMEDOUT, "%d", is_far);
         driver_fini(&d);
     }
+}
+
+Test(session_write, begins_a_large_value_while_the_one_before_is_on_its_way)
+{
+    expect_behind(8 * DEFAULT_CHUNK_BYTES);
+}
+
+Test(session_write, takes_small_values_while_the_large_one_before_is_on_its_way)
+{
+    expect_behind(100);
+}
+
+/* They are not sent: it has the limit beyond what is on its way. */
+Test(session_write, takes_no_more_small_values_behind_a_large_one_than_the_outbox_keeps)
+{
+    enum { BYTES = 100000 };
+    struct session_options options = driver_options("alice");
+    options.outbox_bytes_max = 2 * DEFAULT_CHUNK_BYTES;
+    driver_init_with(&d, &options);
+    driver_greet_far(&d, 200);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    struct frame frame;
+    cr_assert_eq(publish_bytes(x, options.outbox_bytes_max), CODE_OK);
+    cr_assert_eq(expect_batch(1, &frame, 1), 1);
+    for (uint64_t sent = 0; sent < 2;
+         d.now_ns += 200 * DRIVER_MS) { /* the last one is on its way */
+        if (sent > 0)
+            chunked(1, 0, sent * DEFAULT_CHUNK_BYTES);
+        for (; session_data_out(d.session, d.now_ns) != NULL; sent++)
+            session_data_sent(d.session);
+    }
+    uint64_t count = 0;
+    while (publish_bytes(x, BYTES) == CODE_OK)
+        count++;
+    cr_expect_eq(count, options.outbox_bytes_max / BYTES, "%lu", count);
+    driver_fini(&d);
 }
 
 Test(session_write, shares_a_long_link_among_uploads)
