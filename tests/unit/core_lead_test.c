@@ -598,14 +598,14 @@ Test(core_lead, has_room_for_a_batch_on_each_link_once)
 }
 
 /* Whoever waits behind a batch waits for it on each link. */
-Test(core_lead, asks_for_batches_of_ten_milliseconds_over_a_slow_link)
+Test(core_lead, asks_for_batches_of_five_milliseconds_over_a_slow_link)
 {
     start_writer(2.5 * MB, 100 * MS);
     start_roomy_reader(2.5 * MB, 25 * MS);
     run_ms(6000);
     cr_expect_gt(run_ms(2000), 0.95 * 2.5 * MB);
-    cr_expect_leq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.013));
-    cr_expect_geq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.009));
+    cr_expect_leq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.0065));
+    cr_expect_geq(alice.batch_bytes, (uint64_t)(2.5 * MB * 0.0045));
 }
 
 /* The slow reader of two: what it takes is little, and little is on its way. */

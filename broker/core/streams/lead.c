@@ -47,7 +47,7 @@
 /* Over a link batches are such a part of the window, or take so long if that is less.  A batch is
  * passed on when it is whole, so what is behind it waits for it on each link. */
 #define LEAD_BATCHES 8
-#define LEAD_BATCH_NS (MS_NS * 10)
+#define LEAD_BATCH_NS (MS_NS * 5)
 #define LEAD_BATCH_LEAST_BYTES (UINT64_C(8) * 1024)
 
 void lead_init(struct core *core, struct topic *topic)
