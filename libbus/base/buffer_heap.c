@@ -8,9 +8,10 @@
 
 enum { HEADER_BYTES = (sizeof(struct buffer) + 15) / 16 * 16, PAGE_BYTES = 4096 };
 
-/* What is larger the GNU C library takes from the system at once and gives back at once
- * (DEFAULT_MMAP_THRESHOLD_MAX). */
-#define HEAP_BYTES_MAX ((size_t)32 * 1024 * 1024)
+/* What has so many bytes is used again: a large page.  From here on the GNU C library gives memory
+ * back to the system again and again, and a round of models of 4 or 16 MiB takes 1.7 times as long
+ * with new pages each time (bench/README.md). */
+#define REUSED_BYTES_MIN ((size_t)2 * 1024 * 1024)
 
 /* For the pages of a block.  The C library's own header before it, and what is behind, stay as they
  * are; so does our header. */
@@ -31,7 +32,7 @@ static void advise(void *block, size_t bytes, int advice)
  *
  * A thread takes a block out of its place before it looks at it.  So no lock is needed, and a place
  * may be empty for a moment: then a new block is made, or one is freed. */
-enum { KEPT_MAX = 16 };
+enum { KEPT_MAX = 32 }; /* a round has as many models, as a rule */
 #define KEPT_BYTES_MAX ((size_t)4 << 30)
 /* A kept block is used for what needs three quarters of it or more. */
 #define FIT_SHARE 4
@@ -106,7 +107,7 @@ struct buffer *buffer_new(size_t room)
 {
     if (room > SIZE_MAX - HEADER_BYTES)
         return NULL;
-    bool is_large = room > HEAP_BYTES_MAX;
+    bool is_large = room >= REUSED_BYTES_MIN;
     struct buffer *buffer = is_large ? new_large(room) : malloc(HEADER_BYTES + room);
     if (buffer == NULL)
         return NULL;

@@ -88,24 +88,27 @@ static bool is_in_large_pages(const void *address)
     return is_asked;
 }
 
-Test(buffer, is_in_large_pages_where_the_heap_takes_it_from_the_system_each_time)
+Test(buffer, is_in_large_pages_if_it_has_two_mib)
 {
-    const size_t most = (size_t)32 * 1024 * 1024;
-    struct buffer *large = buffer_new(most + 1);
-    struct buffer *other = buffer_new(most);
-    cr_assert(large != NULL && other != NULL);
-    cr_expect(is_in_large_pages(large->data + most / 2));
-    cr_expect_not(is_in_large_pages(other->data + most / 2));
-    memset(large->data, 0xff, most + 1); /* all of it is there */
+    const size_t least = (size_t)2 * 1024 * 1024;
+    struct buffer *less = buffer_new(least - 1);
+    struct buffer *large = buffer_new(least);
+    struct buffer *larger = buffer_new(least + 1);
+    cr_assert(less != NULL && large != NULL && larger != NULL);
+    cr_expect_not(is_in_large_pages(less->data + least / 2));
+    cr_expect(is_in_large_pages(large->data + least / 2));
+    cr_expect(is_in_large_pages(larger->data + least / 2));
+    memset(larger->data, 0xff, least + 1); /* all of it is there */
+    buffer_unref(&less);
     buffer_unref(&large);
-    buffer_unref(&other);
+    buffer_unref(&larger);
 }
 
 /* ---- large ones ------------------------------------------------------------------------------ */
 
 #define MIB ((size_t)1 << 20)
 #define LARGE (40 * MIB)
-enum { THREADS = 4, TURNS = 50, MANY = 60 };
+enum { THREADS = 4, TURNS = 50, MANY = 100 };
 
 /* The address is that of the block which was given back: no page of it is made anew. */
 Test(buffer, is_used_again_if_it_is_large)
@@ -146,7 +149,7 @@ enum { KEPT_MOST = 2 * MANY }; /* it keeps the addresses of what was freed */
 enum { KEPT_MOST = MANY / 3 };
 #endif
 
-/* Most of sixty that were given back are gone. */
+/* Most of a hundred that were given back are gone. */
 Test(buffer, is_not_kept_beyond_a_few)
 {
     struct buffer *buffers[MANY];
