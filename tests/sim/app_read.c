@@ -381,6 +381,25 @@ static void past_came(struct app *app, struct app_sub *sub, const struct session
                       app->party);
 }
 
+/* Of the party whose end this is; NULL: there is none, and that is told.  Without memory the event of
+ * an end is lost, and then nobody knew of one whose client never learnt its number. */
+static const struct oracle_record *ended_record(struct app *app, struct span party,
+                                                uint32_t incarnation)
+{
+    struct oracle *oracle = app->oracle;
+    const struct oracle_record *record = oracle_record_find(oracle, app->job, party, incarnation);
+    if (record != NULL)
+        return record;
+    if (!world_has_starved(app->world)) {
+        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never was",
+                      app->party, (int)party.bytes, (const char *)party.data, incarnation);
+        return NULL;
+    }
+    (void)oracle_record_ended(oracle, app->job, party, incarnation, false,
+                              world_now_ns(app->world)); /* a new one cannot be lost twice */
+    return oracle_record_find(oracle, app->job, party, incarnation);
+}
+
 static void end_came(struct app *app, struct app_sub *sub, const struct session_item *item)
 {
     struct span party = session_topic_name(session_of(app), item->topic);
@@ -392,13 +411,9 @@ static void end_came(struct app *app, struct app_sub *sub, const struct session_
                        (const char *)records[0].type.data);
     world_line(app->world, "%s: end of %.*s %" PRIu32 ", %s", app->party, (int)party.bytes,
                (const char *)party.data, incarnation, text);
-    const struct oracle_record *record =
-        oracle_record_find(app->oracle, app->job, party, incarnation);
-    if (record == NULL) {
-        world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which never was",
-                      app->party, (int)party.bytes, (const char *)party.data, incarnation);
+    const struct oracle_record *record = ended_record(app, party, incarnation);
+    if (record == NULL)
         return;
-    }
     if (record->ended_ns == INT64_MAX && !oracle_is_doubting(app->oracle))
         world_violate(app->world, "%s was told the end of %.*s %" PRIu32 ", which has not ended",
                       app->party, (int)party.bytes, (const char *)party.data, incarnation);

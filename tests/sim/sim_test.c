@@ -178,6 +178,10 @@ static const struct named_seed named_since[] = {
     {468522, false, "the checks took a durable name for the one that a new access table had ended"},
 };
 
+static const struct named_seed named_now[] = {
+    {3101, false, "the checks did not know of an end whose event there was no memory for"},
+};
+
 static void check_named(const struct named_seed *seeds, size_t count, enum age age)
 {
     struct swarm_report sum = {.violation = ""};
@@ -191,4 +195,5 @@ Test(sim, keeps_what_seeds_have_taught)
 {
     check_named(named, sizeof named / sizeof named[0], AGE_BEFORE_RATES);
     check_named(named_since, sizeof named_since / sizeof named_since[0], AGE_BEFORE_SEALS);
+    check_named(named_now, sizeof named_now / sizeof named_now[0], AGE_NEW);
 }
