@@ -180,6 +180,7 @@ static const struct named_seed named_since[] = {
 
 static const struct named_seed named_now[] = {
     {3101, false, "the checks did not know of an end whose event there was no memory for"},
+    {11574, false, "a broker that was back told of earlier attempts behind what is of this one"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, enum age age)

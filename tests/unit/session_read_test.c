@@ -242,6 +242,26 @@ Test(session_read, tells_once_what_is_missing_of_earlier_attempts)
     driver_fini(&d);
 }
 
+/* The broker that is back has lost what an earlier subscription of the name acknowledged. */
+Test(session_read, tells_nothing_of_earlier_attempts_behind_this_one)
+{
+    driver_up(&d);
+    uint32_t sub = subscribe("bob/x", "deep");
+    uint8_t bytes[FRAME_GAP_BYTES_MAX];
+    struct frame_gap past = {.count = 5, .reason = GAP_ATTEMPT};
+    size_t size = frame_gap_encode(bytes, &past);
+    struct frame frames[] = {
+        driver_topic_frame(4, "bob/x"),
+        driver_value(4, 0, "0"),
+        {.flags = FRAME_GAP, .topic = 4, .seq = 7, .value = span_of(bytes, size)},
+        driver_value(4, 1, "1")};
+    driver_deliver(&d, sub, frames, 4);
+    expect_value(sub, 0, "0");
+    expect_value(sub, 1, "1");
+    expect_none(sub);
+    driver_fini(&d);
+}
+
 Test(session_read, puts_chunks_together)
 {
     uint32_t sub = up_and_subscribed();
