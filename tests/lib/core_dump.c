@@ -462,6 +462,8 @@ uint64_t core_dump_told_bytes(const struct core *core)
         bytes += job->event_bytes + (job->event_next - job->event_first) * sizeof(struct failure);
     while ((session = pool_next(&core->sessions, session != NULL ? session->id : 0)) != NULL)
         bytes += refusal_bytes(session);
+    LIST_EACH(link, &core->unused_failures)
+        bytes += LIST_OWNER(link, struct failure, unused_link)->byte_count;
     return bytes;
 }
 

@@ -28,7 +28,8 @@ const char *core_dump_differ(const struct core_dump *left, const struct core_dum
 uint64_t core_dump_value_bytes(const struct core *core);
 /* About as many bytes as the events of jobs and the refusals of sessions take, which are kept for
  * whoever asks again: both are bounded by number (LIMIT_EVENTS, REFUSALS_KEPT), not by the slots
- * that are open.  An error that several of them refer to is counted each time. */
+ * that are open.  An error that several of them refer to is counted each time.  Errors that nobody
+ * refers to any more are counted, too: the next step frees them. */
 uint64_t core_dump_told_bytes(const struct core *core);
 
 /* Of all groups that have a member: tasks that are not done, and slots behind one that is settled
