@@ -345,8 +345,22 @@ static void settle_down(int64_t since_ns)
     serving = place;
 }
 
+/* A spare whose primary is killed while it starts ends with that word.  Whoever looks after it
+ * starts it again. */
+static void start_spare_again(int place)
+{
+    struct process *spare = &shard.brokers[place];
+    if (process_wait(spare, 0) < 0)
+        return;
+    cr_assert_not_null(
+        strstr(process_complained(spare), "the journal in shard 0 of PostgreSQL: cannot "),
+        "seed %llu: %s", (unsigned long long)seed, process_complained(spare));
+    start_spare(place);
+}
+
 static void await_spare(int place)
 {
+    start_spare_again(place);
     while (test_now_ms() - started_ms[place] < SETTLED_MS)
         pass_ms(20);
 }
