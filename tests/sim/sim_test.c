@@ -181,6 +181,7 @@ static const struct named_seed named_since[] = {
 static const struct named_seed named_now[] = {
     {3101, false, "the checks did not know of an end whose event there was no memory for"},
     {15096, false, "the checks took 1,990 errors that the next step frees for tables that grow"},
+    {19552, false, "the checks compared an error aside in a final verdict, which nobody is told"},
     {11574, false, "a broker that was back told of earlier attempts behind what is of this one"},
 };
 
