@@ -146,9 +146,9 @@ static void make_ready(struct inbox_sub *sub, struct inbox_stream *stream,
 }
 
 /* A gap of earlier attempts.  Its slots stand before all others and have numbers of their own.  The
- * broker sends it on each connection until it is acknowledged.  Behind a slot of this attempt it was
- * told before, to an earlier subscription of the same name, and the broker that is back has lost
- * the acknowledgement. */
+ * broker sends it on each connection until it is acknowledged.  Behind a slot of this attempt it
+ * was told before, to an earlier subscription of the same name, and the broker that is back has
+ * lost the acknowledgement. */
 static void past_in(struct inbox_sub *sub, struct inbox_stream *stream, const struct frame *frame,
                     uint64_t count)
 {

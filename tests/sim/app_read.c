@@ -381,8 +381,8 @@ static void past_came(struct app *app, struct app_sub *sub, const struct session
                       app->party);
 }
 
-/* Of the party whose end this is; NULL: there is none, and that is told.  Without memory the event of
- * an end is lost, and then nobody knew of one whose client never learnt its number. */
+/* Of the party whose end this is; NULL: there is none, and that is told.  Without memory the event
+ * of an end is lost, and then nobody knew of one whose client never learnt its number. */
 static const struct oracle_record *ended_record(struct app *app, struct span party,
                                                 uint32_t incarnation)
 {
