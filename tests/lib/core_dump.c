@@ -331,8 +331,6 @@ static void put_judgement(struct core_dump *dump, const struct judgement *judgem
     }
     const struct verdict_result *result = verdict_result(&judgement->verdict);
     for (uint32_t i = 0; judgement->is_final && i < result->row_count; i++) {
-        if (result->rows[i].role == VERDICT_ASIDE)
-            continue; /* nobody is told of it: verdict_answer() */
         word(dump, "    row");
         name(dump, result->rows[i].error->id);
         LINE(dump, "", result->rows[i].role, result->rows[i].next, result->rows[i].steps);

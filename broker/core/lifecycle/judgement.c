@@ -191,7 +191,8 @@ static struct verdict_error weighable(const struct error_record *records, uint32
     return error;
 }
 
-/* Adds the error itself, and its causes of this attempt as hearsay. */
+/* Adds the error itself, and its causes of this attempt as hearsay.  Of an error that is not kept
+ * they are left out, too: no fact tells of them. */
 static enum verdict_err add_records(struct core *core, struct job *job, struct judged *judged)
 {
     static const uint32_t unknown[LIMIT_ERROR_BLAMES] = {0};
@@ -208,7 +209,8 @@ static enum verdict_err add_records(struct core *core, struct job *job, struct j
     head.is_fatal = true;
     head.believed_from_ns = judged->believed_from_ns;
     enum verdict_err err = verdict_add(&job->judgement.verdict, judged->at_ns, &head);
-    for (uint32_t i = 1; i < count && err != VERDICT_LATE; i++) {
+    bool is_kept = err == VERDICT_OK || err == VERDICT_KNOWN;
+    for (uint32_t i = 1; i < count && is_kept; i++) {
         struct verdict_error cause = weighable(records, i, unknown, &links);
         if (is_weighed(&records[i]) && cause.attempt == job->attempt)
             (void)verdict_add(&job->judgement.verdict, judged->at_ns, &cause);
