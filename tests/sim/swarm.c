@@ -1044,7 +1044,7 @@ static void draw_passing(struct swarm *swarm, struct world_options *options, uin
 }
 
 /* In a quarter of the seeds jobs and windows have room enough for parties to number their first
- * topics themselves.  In two of three of these, links are so long and so slow that windows follow
+ * topics themselves.  In three of four of these, links are so long and so slow that windows follow
  * them, and large values fill them.  What is drawn about that leaves other seeds as they are. */
 static void draw_roomy(struct swarm *swarm, struct world_options *options, uint64_t seed)
 {
@@ -1057,7 +1057,7 @@ static void draw_roomy(struct swarm *swarm, struct world_options *options, uint6
     dice_init(&dice, seed ^ UINT64_C(0x726f6f6d79));
     options->core.job_bytes_max = (uint64_t)dice_between(&dice, 8, 64) << 20;
     options->core.topic_window_bytes = (uint64_t)LIMIT_OWN_CREDIT_BYTES << dice_below(&dice, 8);
-    if (dice_hits(&dice, 333))
+    if (dice_hits(&dice, 250))
         return;
     options->link_rate = dice_hits(&dice, 500) ? FAST_RATE : FAST_RATE / 10;
     for (int channel = 0; channel < CHANNEL_COUNT; channel++) {
