@@ -34,6 +34,17 @@ static enum journal_pace pace_of(enum durability durability)
     return durability_syncs(durability) ? JOURNAL_PACE_SYNCED : JOURNAL_PACE_LAZY;
 }
 
+/* What came before this start counts, and what the last checkpoint made needless goes at once.
+ * Else the journal of a broker that ends again and again grows, and each start takes longer. */
+static void go_on(struct persistence *persistence)
+{
+    const struct journal_news *news = &persistence->news;
+    persistence->given_bytes = journal_between(news->start, news->next);
+    persistence->checkpoint_bytes = persistence->snapshot_bytes;
+    persistence->has_to_trim = news->start > news->first;
+    persistence->trim_ns = 0;
+}
+
 bool persistence_start(struct persistence *persistence, const char *where, struct journal **journal,
                        enum durability durability, struct core_port *port, char *complaint)
 {
@@ -60,6 +71,7 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     }
     persistence->durability = durability;
     persistence->news = journal_thread_news(persistence->thread);
+    go_on(persistence);
     return true;
 }
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <bus/admin.h>
+
 /* Of errbusd(8). */
 #define DEFAULT_WINDOW_MS 10000
 
@@ -217,6 +219,40 @@ Test(restart, loses_nothing_however_often)
     bus_sub_close(&sub);
     must_close(&bob);
     must_close(&alice);
+}
+
+static uint64_t journal_bytes(void)
+{
+    struct bus_status *status = NULL;
+    expect_code(bus_admin_status_get(stage_admin(), BUS_JOB_ALL, SOON_MS, &status, NULL), BUS_OK);
+    uint64_t bytes = bus_status_journal(status)->bytes;
+    bus_status_free(&status);
+    return bytes;
+}
+
+/* Between two starts there is never enough for a checkpoint. */
+Test(restart, keeps_its_journal_small_however_often)
+{
+    enum { STARTS = 24, EACH = 8, VALUE_BYTES = 65536, FILE_BYTES = 1 << 20 };
+    static const char *const small_files[] = {"ERRBUS_NUMBER_SEGMENT_BYTES=1048576",
+                                              "ERRBUS_NUMBER_CHECKPOINT_BYTES=1048576", NULL};
+    static const char value[VALUE_BYTES];
+    uint64_t most = 0;
+    for (int start = 0; start < STARTS; start++) {
+        cr_assert(revival_start_failing("disk", small_files, NULL));
+        struct bus *alice = revival_open_patient("alice");
+        for (int i = 0; i < EACH; i++) {
+            expect_code(bus_publish(alice, "w", value, sizeof value), BUS_OK);
+        }
+        must_flush(alice);
+        uint64_t bytes = journal_bytes();
+        most = bytes > most ? bytes : most;
+        must_close(&alice);
+        revival_kill();
+    }
+    /* Every second start has enough for one, and what that makes needless goes behind it. */
+    cr_expect_leq(most, 6 * FILE_BYTES, "%llu bytes", (unsigned long long)most);
+    start_broker("disk");
 }
 
 /* Without the journal it is another broker. */

@@ -662,6 +662,22 @@ Test(persistence, counts_what_goes_into_the_journal)
     cr_expect_eq(persistence.given_bytes - given, 11 * step_bytes, "nothing was decided");
 }
 
+/* What a start had to read counts, or a broker that ends again and again makes no checkpoint. */
+Test(persistence, counts_what_was_in_the_journal_before)
+{
+    sim = sim_disk_new(11);
+    struct journal *journal = driver_open(sim);
+    driver_must_append(journal, 0, 10);
+    uint64_t bytes = journal_between(journal_start(journal), journal_next(journal));
+    held_bytes = 100;
+    start_on(journal, DURABILITY_PROCESS);
+    cr_expect_gt(bytes, 0);
+    cr_expect_eq(persistence.given_bytes, bytes);
+    cr_expect_eq(persistence.checkpoint_bytes, persistence.snapshot_bytes);
+    cr_expect_gt(persistence.checkpoint_bytes, held_bytes);
+    held_bytes = 0;
+}
+
 Test(persistence, makes_no_checkpoint_soon_after_the_last_one)
 {
     start(DURABILITY_PROCESS);
@@ -698,7 +714,7 @@ Test(persistence, sets_aside_four_times_a_checkpoint)
 {
     start(DURABILITY_PROCESS);
     held_bytes = DRIVER_SEGMENT;
-    while (persistence.checkpoint_bytes == 0) {
+    while (persistence.checkpoint_ticket == 0) {
         decide();
         persistence_checkpoint(&persistence, port);
     }
