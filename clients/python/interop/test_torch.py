@@ -62,6 +62,7 @@ def test_a_run_that_nobody_disturbs_has_no_verdict(undisturbed):
 @pytest.mark.parametrize("harm, kind, type_, text", [
     ("raise 2 3", "application", "python.ValueError", "no batch 3 of rank 2"),
     ("kill 1 3", "application", "run.signal", "SIGKILL"),
+    ("vanish 1 3", "application", "run.signal", "SIGKILL"),
     ("hang 3 3", "stalled", "errbus.stalled", "epoch 3"),
 ])
 def test_the_verdict_names_the_rank_and_training_goes_on(undisturbed, tmp_path, harm, kind, type_,

@@ -3,10 +3,12 @@
 
 usage: torch_program.py FOLDER      FOLDER has the checkpoint, and gets what happened
 
-$HARM is "raise RANK EPOCH", "kill RANK EPOCH" or "hang RANK EPOCH": that rank does so at that epoch
-of the first attempt.  Under errbus run the program promises progress, and a slot for each epoch;
-all else it does under each launcher.  An allreduce says only that some connection broke.  So a rank
-whose allreduce fails looks whose slot failed, and raises its own error from that one.
+$HARM is "raise RANK EPOCH", "kill RANK EPOCH", "hang RANK EPOCH" or "vanish RANK EPOCH": that rank
+does so at that epoch of the first attempt.  It vanishes by a kill before it promised the epoch.
+
+Under errbus run the program promises progress, and a slot for each epoch; all else it does under
+each launcher.  An allreduce says only that some connection broke.  So a rank whose allreduce fails
+waits for the next epochs of the others, and raises its own error from the first that fails.
 """
 import contextlib
 import json
@@ -25,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 import errbus
 
 EPOCHS, BATCH = 8, 32
-LOOK_S = 5  # for the slot of the rank for which an allreduce failed
+LOOK_S = 5  # for the rank for which an allreduce failed
 PROGRESS_S = 10  # for the start of an epoch, which is next to no work: a loaded machine is slow
 GLOO_S = int(os.environ.get("GLOO_S", 120))  # what an allreduce waits for
 
@@ -38,16 +40,17 @@ def digits():
     return (x[~held], y[~held]), (x[held], y[held])
 
 
-def harm(folder, rank, epoch):
+def harm(folder, rank, epoch, is_promised):
     """What $HARM says, in the first attempt."""
     how, *where = os.environ.get("HARM", "no 0 0").split()
-    if [str(rank), str(epoch)] != where or (folder / "harmed").exists():
+    is_due = is_promised == (how != "vanish") and [str(rank), str(epoch)] == where
+    if not is_due or (folder / "harmed").exists():
         return
     party = os.environ.get("ERRBUS_PARTY", f"rank {rank}")
     (folder / "harmed").write_text(json.dumps({"at": time.time(), "party": party}))
     if how == "raise":
         raise ValueError(f"no batch {epoch} of rank {rank}")
-    if how == "kill":
+    if how in ("kill", "vanish"):
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "hang":
         time.sleep(3600)
@@ -59,37 +62,40 @@ class Alone:
     def progress(self, within, where):
         pass
 
-    def slot(self, topic):
+    def epoch(self, number):
         return contextlib.nullcontext()
 
-    def cause(self):
+    def cause(self, epoch):
         return None
 
 
 class OnBus:
     """What the others are told of this rank, and it of them."""
 
-    def __init__(self, bus):
+    def __init__(self, bus, world):
         self.progress, self._bus = bus.progress, bus
-        self._others = bus.subscribe("+/epoch")
+        self._parties = [None] * world
+        dist.all_gather_object(self._parties, bus.party)
 
     @contextlib.contextmanager
-    def slot(self, topic):
-        with self._bus.slot(topic) as slot:
+    def epoch(self, number):
+        with self._bus.slot("epoch", seq=number) as slot:
             yield
             slot.commit(b"")
 
-    def cause(self):
-        """The first failure of another rank's epoch; None: none comes."""
-        end = time.monotonic() + LOOK_S
-        while time.monotonic() < end:
-            try:
-                self._others.recv(end - time.monotonic()).ack()
-            except errbus.RemoteError as error:
-                if error.party != self._bus.party:
-                    return error
-            except errbus.Error:
-                break  # none came in time, or this party is over itself
+    def cause(self, epoch):
+        """Why another rank has no next epoch; None: nobody failed in time.
+
+        No rank is done with the next epoch while this one is in a step of epoch.  So a slot of it
+        ends by an error, also where a rank was killed before it had promised that slot."""
+        nexts = [(f"{party}/epoch", epoch + 1) for party in self._parties
+                 if party != self._bus.party]
+        try:
+            self._bus.gather(nexts, timeout=LOOK_S)
+        except errbus.GatherFailed as failed:
+            return next(iter(failed.gathered.errors.values()))
+        except errbus.Error:
+            pass  # nobody failed in time, or this party is over itself
         return None
 
 
@@ -101,7 +107,7 @@ def step(ddp, optimizer, x, y, told, epoch):
     try:
         torch.nn.functional.cross_entropy(ddp(x), y).backward()
     except RuntimeError as error:
-        raise error from told.cause()
+        raise error from told.cause(epoch)
     optimizer.step()
 
 
@@ -120,8 +126,9 @@ def train(folder, rank, world, told):
         first = state["epoch"]
     for epoch in range(first, EPOCHS):
         told.progress(PROGRESS_S, f"epoch {epoch}")
-        with told.slot("epoch"):
-            harm(folder, rank, epoch)
+        harm(folder, rank, epoch, is_promised=False)
+        with told.epoch(epoch):
+            harm(folder, rank, epoch, is_promised=True)
             order = torch.randperm(len(y), generator=torch.Generator().manual_seed(epoch))
             for batch in order[rank::world].split(BATCH):
                 step(ddp, optimizer, x[batch], y[batch], told, epoch)
@@ -142,7 +149,7 @@ def main():
     dist.init_process_group("gloo", timeout=timedelta(seconds=GLOO_S))
     if "ERRBUS_TOKEN" in os.environ:
         with errbus.open() as bus:
-            train(folder, rank, world, OnBus(bus))
+            train(folder, rank, world, OnBus(bus, world))
             bus.progress(None, None)
             dist.destroy_process_group()
             bus.complete()
