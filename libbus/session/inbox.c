@@ -42,6 +42,7 @@ struct inbox_sub *inbox_sub_new(struct inbox *inbox)
     id_map_init(&sub->streams, inbox->memory);
     list_init(&sub->news);
     list_init(&sub->talk);
+    list_init(&sub->untold);
     list_init(&sub->acking);
     list_init(&sub->closing);
     list_init(&sub->dirty);
@@ -83,6 +84,7 @@ void inbox_sub_free(struct inbox *inbox, struct inbox_sub *sub)
     buffer_unref(&sub->error);
     list_remove(&sub->news);
     list_remove(&sub->talk);
+    list_remove(&sub->untold);
     list_remove(&sub->acking);
     list_remove(&sub->closing);
     id_map_remove(&inbox->by_number, sub->number);

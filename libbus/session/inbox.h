@@ -93,6 +93,7 @@ struct inbox_sub {
     bool is_lag_due;     /* such an ACK is due */
     struct list news;    /* session.sub_news */
     struct list talk;    /* session.talk: TAKEN or ACK to be sent now */
+    struct list untold;  /* session.untold: TAKEN to be sent a little later */
     struct list acking;  /* session.acking: dirty is not empty */
     struct list closing; /* session.closing */
     struct list dirty;   /* streams */

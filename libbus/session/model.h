@@ -333,6 +333,8 @@ struct session {
     struct inbox inbox;
     struct list sub_news; /* inbox_sub.news */
     struct list talk;     /* inbox_sub.talk */
+    struct list untold;   /* inbox_sub.untold */
+    int64_t untold_ns;    /* when the first of these is due; INT64_MAX: none is */
     struct list acking;   /* inbox_sub.acking */
     struct list closing;  /* inbox_sub.closing */
     bool is_ack_due;      /* a numbered ACK may be said */

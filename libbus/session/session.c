@@ -75,6 +75,8 @@ static void init_leaves(struct session *session)
     rows_init(&session->question.rows, memory, LIMIT_CONTROL_QUEUE);
     list_init(&session->sub_news);
     list_init(&session->talk);
+    list_init(&session->untold);
+    session->untold_ns = INT64_MAX;
     list_init(&session->acking);
     list_init(&session->closing);
 }

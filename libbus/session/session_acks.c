@@ -311,28 +311,50 @@ void acks_say(struct session *session)
 /* HELLO.run_rule: follow. */
 #define RULE_OF_VIEWERS 2
 
-/* Over a link a reader that waits for more says so: the window may be less than a step.  The link
- * may also be that of the writer, whose window of the topic is then as small.  Of that the reader
- * knows nothing.  So it says so, too, where it said nothing for a while.  A viewer holds the run
- * until the broker knows that it has taken all. */
-static bool is_told_early(const struct session *session, struct inbox_sub *sub, uint64_t untold)
+/* Over a link a reader that waits for more says so: the window may be less than a step.  It is so
+ * while nobody knows how long the link is.  The link may also be that of the writer, whose window
+ * of the topic is then as small.  Of that the reader knows nothing.  So one that is near says so,
+ * too, a little while after it last did.  A viewer holds the run
+ * until the broker knows that it has taken all.  When that is to be said; INT64_MAX: not before a
+ * step, or the next beat. */
+static int64_t early_ns(const struct session *session, struct inbox_sub *sub, uint64_t untold)
 {
     if (sub->is_ready || sub->count > 0)
-        return false;
+        return INT64_MAX;
     if (session->options.run_rule == RULE_OF_VIEWERS)
-        return untold > 0;
+        return untold > 0 ? session->now_ns : INT64_MAX;
     if (untold < FLOW_STEP_BYTES)
-        return false;
+        return INT64_MAX;
     if (sub->told_ns == 0)
         sub->told_ns = session->now_ns;
-    return trip_is_far(&session->trip) || session->now_ns - sub->told_ns >= TAKEN_PAUSE_NS;
+    return session->trip.is_near ? sub->told_ns + TAKEN_PAUSE_NS : session->now_ns;
 }
 
 void acks_taken(struct session *session, struct inbox_sub *sub)
 {
     uint64_t untold = sub->taken - sub->taken_told;
-    if (untold >= sub->step_bytes || is_told_early(session, sub, untold))
+    int64_t due_ns = untold >= sub->step_bytes ? session->now_ns : early_ns(session, sub, untold);
+    if (due_ns <= session->now_ns) {
         talk(session, sub);
+    } else if (due_ns < INT64_MAX && !list_is_linked(&sub->untold)) {
+        list_push(&session->untold, &sub->untold);
+        session->untold_ns = earlier_ns(session->untold_ns, due_ns);
+    }
+}
+
+void acks_untold(struct session *session)
+{
+    session->untold_ns = INT64_MAX;
+    LIST_EACH(link, &session->untold) {
+        struct inbox_sub *sub = LIST_OWNER(link, struct inbox_sub, untold);
+        int64_t due_ns = sub->told_ns + TAKEN_PAUSE_NS;
+        if (due_ns > session->now_ns) { /* it said so meanwhile */
+            session->untold_ns = earlier_ns(session->untold_ns, due_ns);
+            continue;
+        }
+        list_remove(link);
+        acks_taken(session, sub);
+    }
 }
 
 void acks_rewind(struct session *session)

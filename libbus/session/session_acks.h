@@ -22,7 +22,9 @@ bool acks_message(struct session *session, struct msg *out);
 void acks_rewind(struct session *session);
 /* With each beat: also sends what is less than a quarter of a window. */
 void acks_beat(struct session *session);
-/* Bytes were taken: TAKEN is due once they are a quarter of the window. */
+/* Bytes were taken: TAKEN is due once they are a quarter of the window, or after a little while. */
 void acks_taken(struct session *session, struct inbox_sub *sub);
+/* untold_ns has come. */
+void acks_untold(struct session *session);
 
 #endif

@@ -252,8 +252,7 @@ static void want_data_in(struct session *session, struct buffer *batch)
     else if (err != WIRE_EMPTY || code != CODE_OK)
         session_break(session, "an awaited slot that does not belong there");
     else if (session->wants_taken.taken - session->wants_taken.told >=
-             (trip_is_far(&session->trip) ? FLOW_STEP_BYTES
-                                          : DEFAULT_SUB_WINDOW_BYTES / TAKEN_SHARE))
+             (session->trip.is_near ? DEFAULT_SUB_WINDOW_BYTES / TAKEN_SHARE : FLOW_STEP_BYTES))
         session->wants_taken.is_due = true;
 }
 

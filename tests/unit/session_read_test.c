@@ -316,6 +316,66 @@ Test(session_read, counts_what_is_taken)
     driver_fini(&d);
 }
 
+/* Takes one value of 32 KiB, less than a step of a short link. */
+static void take_a_part(uint32_t sub, uint64_t seq)
+{
+    static char bytes[32768];
+    struct frame frames[] = {driver_topic_frame(4, "bob/x"), driver_value(4, seq, "")};
+    frames[1].value = span_of(bytes, sizeof bytes);
+    driver_deliver(&d, sub, frames, 2);
+    struct session_item item = take(sub);
+    buffer_unref(&item.buffer);
+}
+
+/* The window of the broker, or of a writer far away, may be less than a step.  Nothing more comes
+ * then before it is told. */
+Test(session_read, tells_what_was_taken_a_little_later_where_nothing_more_comes)
+{
+    const int64_t pause_ns = 5 * DRIVER_MS;
+    uint32_t sub = up_and_subscribed();
+    for (uint64_t seq = 0; seq < 3; seq++) {
+        take_a_part(sub, seq);
+        cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+        int64_t due_ns = session_deadline_ns(d.session);
+        cr_assert_leq(due_ns, d.now_ns + pause_ns, "the thread is awake then");
+        d.now_ns = due_ns - 1;
+        session_tick(d.session, d.now_ns);
+        cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+        d.now_ns = due_ns;
+        session_tick(d.session, d.now_ns);
+        cr_assert_eq(driver_expect(&d, MSG_TAKEN).as.taken.sub, sub);
+        cr_assert_gt(session_deadline_ns(d.session), d.now_ns + pause_ns);
+    }
+    driver_fini(&d);
+}
+
+/* What is told meanwhile is not told again, and who has values before it waits for none. */
+Test(session_read, tells_nothing_later_that_it_told_meanwhile)
+{
+    uint32_t sub = up_and_subscribed();
+    take_a_part(sub, 0);
+    for (uint64_t seq = 1; seq < 4; seq++)
+        take_a_part(sub, seq);
+    (void)driver_expect(&d, MSG_TAKEN); /* a step */
+    d.now_ns += 5 * DRIVER_MS;
+    session_tick(d.session, d.now_ns);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    d.now_ns += 5 * DRIVER_MS;
+    session_tick(d.session, d.now_ns);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+    driver_fini(&d);
+}
+
+Test(session_read, tells_what_was_taken_at_once_while_its_link_may_be_long)
+{
+    driver_init(&d);
+    driver_greet_late(&d, 20);
+    uint32_t sub = subscribe("bob/#", "");
+    take_a_part(sub, 0);
+    cr_assert_eq(driver_expect(&d, MSG_TAKEN).as.taken.sub, sub);
+    driver_fini(&d);
+}
+
 Test(session_read, goes_on_from_its_position_after_a_reconnect)
 {
     uint32_t sub = up_and_subscribed();
