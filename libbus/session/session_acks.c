@@ -342,7 +342,8 @@ void acks_taken(struct session *session, struct inbox_sub *sub)
     }
 }
 
-void acks_untold(struct session *session)
+/* untold_ns has come. */
+static void tell_untold(struct session *session)
 {
     session->untold_ns = INT64_MAX;
     LIST_EACH(link, &session->untold) {
@@ -424,6 +425,8 @@ static bool sub_message(const struct session *session, struct inbox_sub *sub, st
 
 bool acks_message(struct session *session, struct msg *out)
 {
+    if (session->now_ns >= session->untold_ns)
+        tell_untold(session);
     if (session->wants_taken.is_due) {
         taken_message(out, 0, session->wants_taken.taken);
         session->wants_taken.told = session->wants_taken.taken;

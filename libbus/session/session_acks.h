@@ -24,7 +24,5 @@ void acks_rewind(struct session *session);
 void acks_beat(struct session *session);
 /* Bytes were taken: TAKEN is due once they are a quarter of the window, or after a little while. */
 void acks_taken(struct session *session, struct inbox_sub *sub);
-/* untold_ns has come. */
-void acks_untold(struct session *session);
 
 #endif

@@ -2,7 +2,6 @@
 /* session_time.c -- what happens because time passes: retries, silent links, a lost broker. */
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
-#include "libbus/session/session_acks.h"
 #include "libbus/session/session_connection.h"
 #include "libbus/session/session_errors.h"
 #include "libbus/session/session_waiting.h"
@@ -183,8 +182,6 @@ void session_tick(struct session *session, int64_t now_ns)
             lose_written(session);
         else if (now_ns >= inflow_deadline_ns(session))
             lose_data(session, &session->inflow_stall_ns);
-        if (now_ns >= session->untold_ns)
-            acks_untold(session);
         break;
     case PHASE_OVER:
     case PHASE_COUNT: break;
@@ -194,7 +191,7 @@ void session_tick(struct session *session, int64_t now_ns)
 int64_t session_deadline_ns(const struct session *session)
 {
     int64_t deadline_ns = link_deadline_ns(session);
-    if (session->phase == PHASE_UP)
+    if (session->phase == PHASE_UP && session->stage_bytes == 0)
         deadline_ns = earlier_ns(deadline_ns, session->untold_ns);
     bool is_waiting = session->waiting.is_live && session->phase == PHASE_UP;
     return is_waiting ? earlier_ns(deadline_ns, waiting_deadline_ns(session)) : deadline_ns;
