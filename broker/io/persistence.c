@@ -36,7 +36,7 @@ static enum journal_pace pace_of(enum durability durability)
 
 /* What came before this start counts, and what the last checkpoint made needless goes at once.
  * Else the journal of a broker that ends again and again grows, and each start takes longer. */
-static void go_on(struct persistence *persistence)
+static void count_before(struct persistence *persistence)
 {
     const struct journal_news *news = &persistence->news;
     persistence->given_bytes = journal_between(news->start, news->next);
@@ -71,7 +71,7 @@ bool persistence_start(struct persistence *persistence, const char *where, struc
     }
     persistence->durability = durability;
     persistence->news = journal_thread_news(persistence->thread);
-    go_on(persistence);
+    count_before(persistence);
     return true;
 }
 

@@ -18,8 +18,8 @@
  * eighth of a second. */
 #define PACE_SOON_NS INT64_C(250000000)
 #define PACE_LINK_NS INT64_C(10000000)
-#define PACE_LEAST_BYTES                                                                           \
-    (UINT64_C(64) * 1024) /* of a slow link; a batch of small values has more */
+/* Of the slowest links: no more than a batch of small values has. */
+#define PACE_LEAST_BYTES (UINT64_C(64) * 1024)
 
 struct pace {
     uint64_t bytes;     /* at most, of a value in one frame, from now on */

@@ -314,9 +314,8 @@ void acks_say(struct session *session)
 /* Over a link a reader that waits for more says so: the window may be less than a step.  It is so
  * while nobody knows how long the link is.  The link may also be that of the writer, whose window
  * of the topic is then as small.  Of that the reader knows nothing.  So one that is near says so,
- * too, a little while after it last did.  A viewer holds the run
- * until the broker knows that it has taken all.  When that is to be said; INT64_MAX: not before a
- * step, or the next beat. */
+ * too, a little while after it last did.  A viewer holds the run until the broker knows that it has
+ * taken all.  When that is to be said; INT64_MAX: not before a step, or the next beat. */
 static int64_t early_ns(const struct session *session, struct inbox_sub *sub, uint64_t untold)
 {
     if (sub->is_ready || sub->count > 0)
