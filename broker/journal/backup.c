@@ -190,9 +190,9 @@ static enum journal_err copy_range(struct backup *backup, int from, int to, cons
 /* ---- one segment ----------------------------------------------------------------------------- */
 
 /* Reads the head of a segment.  A head that is not valid is that of a file which is being written
- * over; then its name is gone. */
+ * over, and one of another segment is that of a file which was.  Then its name is gone. */
 static enum journal_err read_head_of(struct backup *backup, int file, const char *name,
-                                     struct segment_head *out_head)
+                                     uint64_t first, struct segment_head *out_head)
 {
     uint8_t bytes[FORMAT_SEGMENT_BYTES];
     int64_t got = disk_read_at(backup->from, file, bytes, sizeof bytes, 0);
@@ -200,6 +200,8 @@ static enum journal_err read_head_of(struct backup *backup, int file, const char
         return refuse(backup, backup->from, name, "read", (int)got);
     enum segment_verdict verdict =
         got == (int64_t)sizeof bytes ? segment_head_read(bytes, out_head) : SEGMENT_BAD;
+    if (verdict == SEGMENT_GOOD && out_head->first != first)
+        verdict = SEGMENT_BAD;
     if (verdict == SEGMENT_GOOD)
         return JOURNAL_OK;
     snprintf(backup->complaint, JOURNAL_COMPLAINT_BYTES, "'%.900s/%s' %s", backup->from->name, name,
@@ -240,7 +242,7 @@ static enum journal_err copy_more(struct backup *backup, int from, const char *n
     int64_t size = backup->from->ops->size(backup->from, from);
     if (size < 0)
         return refuse(backup, backup->from, name, "read", (int)size);
-    enum journal_err err = read_head_of(backup, from, name, &head);
+    enum journal_err err = read_head_of(backup, from, name, copied->first, &head);
     if (err == JOURNAL_OK)
         err = find_whole_end(backup, from, &head, (uint64_t)size, &now);
     if (err != JOURNAL_OK || (now.end == copied->end && copied->is_made))

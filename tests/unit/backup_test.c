@@ -361,3 +361,29 @@ Test(backup, tells_of_a_damaged_journal)
                      "the journal in 'watched' is damaged: records are missing between two "
                      "of its files");
 }
+
+static void keep_second(void *arg, const char *name)
+{
+    char *second = arg;
+    uint64_t first = 0;
+    if (segment_name_read(name, &first) && first > 0 &&
+        (*second == '\0' || strcmp(name, second) < 0))
+        snprintf(second, FORMAT_NAME_BYTES, "%s", name);
+}
+
+/* A file that is kept for another segment may get it between its opening and the look at its head.
+ * Where its name stays, it is damaged. */
+Test(backup, takes_no_segment_for_another)
+{
+    struct backup_done done;
+    char second[FORMAT_NAME_BYTES] = "";
+    write_journal("taken");
+    struct disk *disk = open_memory("taken");
+    cr_assert_eq(disk->ops->list(disk, keep_second, second), 0);
+    cr_assert_neq(second[0], '\0', "there is one file alone");
+    cr_assert_eq(disk->ops->rename(disk, second, DRIVER_FIRST), 0);
+    disk_close(&disk);
+    enum journal_err err = take("taken", "taken-too", &done);
+    cr_expect_eq(err, JOURNAL_DAMAGED, "%s", journal_strerror(err));
+    cr_expect_not_null(strstr(complaint, "is damaged in its head"), "%s", complaint);
+}
