@@ -350,6 +350,8 @@ enum wire_code app_request_cancel(struct app *app, uint32_t request);
 /* Notes where a durable name will go on: at the first item that was not acknowledged. */
 void app_durable_leave(struct app *app, const struct app_sub *sub);
 bool app_sub_matches(const struct app_sub *sub, struct span topic);
+/* Whether all access tables since then let the reader have all that it subscribed to. */
+bool app_could_read(const struct app *app, const struct app_sub *sub, int64_t since_ns);
 /* The outcome that an item is, and its type if it is an error; text: for people. */
 struct outcome app_item_outcome(struct app *app, const struct session_item *item, bool is_whole,
                                 char *text, size_t room, struct span *out_type);

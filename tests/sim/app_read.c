@@ -133,14 +133,19 @@ struct outcome app_item_outcome(struct app *app, const struct session_item *item
                          : outcome_of_error(records[0].id);
 }
 
+bool app_could_read(const struct app *app, const struct app_sub *sub, int64_t since_ns)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (!world_could_read(app->world, app->host, since_ns, sub->patterns[i]))
+            return false;
+    return true;
+}
+
 /* Whether an access table kept something of it from the reader at any time: then it may have been
  * sent less, or some of it later. */
 static bool was_restricted(const struct app *app, const struct app_sub *sub)
 {
-    for (uint32_t i = 0; i < sub->pattern_count; i++)
-        if (!world_could_read(app->world, app->host, sub->opened_ns, sub->patterns[i]))
-            return true;
-    return false;
+    return !app_could_read(app, sub, sub->opened_ns);
 }
 
 static struct app_position *position_get(struct app *app, struct app_sub *sub, uint32_t topic)

@@ -128,9 +128,10 @@ static void check_notices(struct swarm *swarm, const struct app *app)
 
 /* Whether a subscription that was sent nothing of a topic must have been: something was accepted
  * that was said after it was in force, and nothing open stands before it.  (A durable name that is
- * acknowledged to the end has nothing to bring.) */
-static bool is_expecting(struct swarm *swarm, const struct app_sub *sub, uint32_t index,
-                         uint64_t end_seq)
+ * acknowledged to the end has nothing to bring.  What is read from the oldest slot on begins where
+ * that is when the reader may read it.) */
+static bool is_expecting(struct swarm *swarm, const struct app *app, const struct app_sub *sub,
+                         uint32_t index, uint64_t end_seq)
 {
     const struct oracle_topic *topic = oracle_topic_at(swarm->stage.oracle, index);
     const struct app *writer = writer_of(swarm, topic);
@@ -142,7 +143,8 @@ static bool is_expecting(struct swarm *swarm, const struct app_sub *sub, uint32_
     for (uint32_t i = 0; i < writer->write_count; i++) {
         const struct app_write *write = &writer->writes[i];
         if (write->topic == index && write->is_accepted && write->said_ns > sub->joined_ns &&
-            write->seq < end_seq && write->seq >= first_seq)
+            write->seq < end_seq && write->seq >= first_seq &&
+            (sub->from_seq != FROM_OLDEST || app_could_read(app, sub, write->said_ns)))
             return true;
     }
     return false;
@@ -161,7 +163,7 @@ static void check_route(struct swarm *swarm, const struct app *app, const struct
     if (is_started && position->next_seq < end_seq)
         world_violate(app->world, "%s waits at %s %" PRIu64 ", and %" PRIu64 " are settled",
                       app->party, topic->name, position->next_seq, end_seq);
-    if (!is_started && is_expecting(swarm, sub, index, end_seq))
+    if (!is_started && is_expecting(swarm, app, sub, index, end_seq))
         world_violate(app->world, "%s was sent nothing of %s", app->party, topic->name);
 }
 
