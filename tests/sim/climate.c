@@ -99,6 +99,7 @@ static void draw_speech(struct climate *climate, struct dice *dice)
     climate->deadline_most_ms = (int64_t)ONE_OF(dice, 20, 200, 1500);
     climate->chosen_permille = (uint32_t)ONE_OF(dice, 0, 100, 500);
     climate->large_permille = (uint32_t)ONE_OF(dice, 0, 0, 30, 100);
+    climate->large_bytes_max = 100000;
     climate->bulk_max = (uint32_t)ONE_OF(dice, 0, 0, 0, 2);
     climate->small_bytes_max = ONE_OF(dice, 16, 64, 300);
     climate->durable_permille = (uint32_t)ONE_OF(dice, 0, 300, 800);

@@ -86,6 +86,7 @@ struct climate {
     uint32_t chosen_permille; /* of reservations: a number of one's own */
     uint32_t needs_permille;  /* of reservations: they need others */
     uint32_t large_permille;  /* of values: some KiB and more */
+    int64_t large_bytes_max;  /* the most that these have */
     uint32_t bulk_max;        /* values in chunks, in all */
     size_t small_bytes_max;
     uint32_t durable_permille, gap_permille; /* of subscriptions */
