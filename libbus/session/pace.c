@@ -9,13 +9,6 @@ static uint64_t small(const struct pace *pace)
     return pace->bytes_max < DEFAULT_CHUNK_BYTES ? pace->bytes_max : DEFAULT_CHUNK_BYTES;
 }
 
-/* No more than a long link carries in its time, but the least; and within the bound. */
-static uint64_t within(const struct pace *pace, uint64_t bytes, uint64_t link_bytes)
-{
-    uint64_t most = link_bytes > PACE_LEAST_BYTES ? link_bytes : PACE_LEAST_BYTES;
-    return bytes < most ? bytes : most < pace->bytes_max ? most : pace->bytes_max;
-}
-
 void pace_init(struct pace *pace, uint64_t bytes_max)
 {
     bool is_given = bytes_max > 0 && bytes_max < LIMIT_CHUNK_BYTES;
@@ -35,14 +28,12 @@ void pace_sent(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t end, in
     pace->sent_ns = now_ns;
 }
 
-void pace_accepted(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t bytes,
-                   uint64_t link_bytes, int64_t now_ns)
+void pace_accepted(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t bytes, int64_t now_ns)
 {
     if (!pace->is_timed || topic != pace->topic || seq != pace->seq || bytes < pace->end)
         return;
     pace->is_timed = false;
-    uint64_t wanted = now_ns - pace->sent_ns < PACE_SOON_NS ? pace->bytes_max : small(pace);
-    pace->bytes = within(pace, wanted, link_bytes);
+    pace->bytes = now_ns - pace->sent_ns < PACE_SOON_NS ? pace->bytes_max : small(pace);
 }
 
 void pace_rewind(struct pace *pace)

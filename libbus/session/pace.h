@@ -5,9 +5,7 @@
  * answer.  A frame of 1 MiB takes half of the processor time of four frames with 256 KiB
  * (bench/README.md).  But a frame counts only once all of it has arrived, and the next data on the
  * connection waits behind it.  So pieces are small until one was accepted soon after it was sent.
- * They become small again after a slow one, or when the data channel stood still.  Over a long link
- * they are what it carries in PACE_LINK_NS, within bounds.  The broker sends a piece on when it has
- * all of it, so this is also what a second link waits for the first one. */
+ * They become small again after a slow one, or when the data channel stood still. */
 #ifndef SESSION_PACE_H
 #define SESSION_PACE_H
 
@@ -17,9 +15,6 @@
 /* LIMIT_UPLOAD_BYTES within this time are 70 Mbit/s.  At that rate the largest frame takes an
  * eighth of a second. */
 #define PACE_SOON_NS INT64_C(250000000)
-#define PACE_LINK_NS INT64_C(10000000)
-/* Of the slowest links: no more than a batch of small values has. */
-#define PACE_LEAST_BYTES (UINT64_C(64) * 1024)
 
 struct pace {
     uint64_t bytes;     /* at most, of a value in one frame, from now on */
@@ -35,10 +30,8 @@ struct pace {
 void pace_init(struct pace *pace, uint64_t bytes_max);
 /* A piece of a value was sent, up to byte end. */
 void pace_sent(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t end, int64_t now_ns);
-/* So many bytes of a value are accepted.  link_bytes: what a long link carries in PACE_LINK_NS; of
- * another one UINT64_MAX. */
-void pace_accepted(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t bytes,
-                   uint64_t link_bytes, int64_t now_ns);
+/* So many bytes of a value are accepted. */
+void pace_accepted(struct pace *pace, uint32_t topic, uint64_t seq, uint64_t bytes, int64_t now_ns);
 /* A new connection: the piece that is timed will get no answer. */
 void pace_rewind(struct pace *pace);
 /* The broker accepted nothing of what was sent for too long. */

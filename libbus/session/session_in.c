@@ -167,12 +167,9 @@ static void accepted_in(struct session *session, const struct msg_accepted *acce
 
 static void chunked_in(struct session *session, const struct msg_chunked *chunked)
 {
-    bool is_far = trip_is_far(&session->trip);
-    uint64_t link_bytes =
-        is_far ? flow_carried(flow_window_rate(&session->flow), PACE_LINK_NS) : UINT64_MAX;
     session_data_moved(session);
     pace_accepted(&session->pace, (uint32_t)chunked->topic, chunked->seq, chunked->bytes,
-                  link_bytes, session->now_ns);
+                  session->now_ns);
     uploads_limit(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->limit_bytes);
     switch (
         uploads_accept(&session->uploads, (uint32_t)chunked->topic, chunked->seq, chunked->bytes)) {

@@ -184,7 +184,6 @@ static const struct named_seed named_now[] = {
     {19552, false,
      "causes were weighed of an error that found no memory, until a restart forgot them"},
     {11574, false, "a broker that was back told of earlier attempts behind what is of this one"},
-    {6231, false, "the checks did not know that the oldest slot is that of when it may be read"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, enum age age)

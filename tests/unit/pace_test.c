@@ -21,7 +21,7 @@ TestSuite(pace, .init = init);
 static void answer_after(int64_t ns)
 {
     pace_sent(&pace, 3, 7, 1000, 50);
-    pace_accepted(&pace, 3, 7, 1000, UINT64_MAX, 50 + ns);
+    pace_accepted(&pace, 3, 7, 1000, 50 + ns);
 }
 
 Test(pace, begins_small_and_stays_within_its_bound)
@@ -60,11 +60,11 @@ Test(pace, takes_the_answer_to_what_it_timed)
 {
     pace_sent(&pace, 3, 7, 1000, 0);
     pace_sent(&pace, 3, 7, 2000, 1); /* the one before is not answered yet */
-    pace_accepted(&pace, 4, 7, 1000, UINT64_MAX, 2);
-    pace_accepted(&pace, 3, 8, 1000, UINT64_MAX, 2);
-    pace_accepted(&pace, 3, 7, 999, UINT64_MAX, 2);
+    pace_accepted(&pace, 4, 7, 1000, 2);
+    pace_accepted(&pace, 3, 8, 1000, 2);
+    pace_accepted(&pace, 3, 7, 999, 2);
     cr_assert_eq(pace.bytes, DEFAULT_CHUNK_BYTES);
-    pace_accepted(&pace, 3, 7, 1001, UINT64_MAX, 2);
+    pace_accepted(&pace, 3, 7, 1001, 2);
     cr_assert_eq(pace.bytes, LIMIT_CHUNK_BYTES);
 }
 
@@ -72,7 +72,7 @@ Test(pace, times_another_if_no_answer_comes)
 {
     pace_sent(&pace, 3, 7, 1000, 0); /* its slot is retracted */
     pace_sent(&pace, 3, 8, 1000, PACE_SOON_NS);
-    pace_accepted(&pace, 3, 8, 1000, UINT64_MAX, PACE_SOON_NS + 1);
+    pace_accepted(&pace, 3, 8, 1000, PACE_SOON_NS + 1);
     cr_assert_eq(pace.bytes, LIMIT_CHUNK_BYTES);
 }
 
@@ -80,34 +80,6 @@ Test(pace, forgets_what_went_down_with_its_connection)
 {
     pace_sent(&pace, 3, 7, 1000, 0);
     pace_rewind(&pace);
-    pace_accepted(&pace, 3, 7, 1000, UINT64_MAX, 1); /* WELCOME told of it */
-    cr_assert_eq(pace.bytes, DEFAULT_CHUNK_BYTES);
-}
-
-/* One piece, answered at once over a link that carries so many bytes in PACE_LINK_NS. */
-static uint64_t bytes_over(uint64_t link_bytes, uint64_t bytes_max)
-{
-    pace_init(&pace, bytes_max);
-    pace_sent(&pace, 3, 7, 1000, 50);
-    pace_accepted(&pace, 3, 7, 1000, link_bytes, 50);
-    return pace.bytes;
-}
-
-Test(pace, follows_the_rate_of_a_long_link_within_bounds)
-{
-    cr_assert_eq(bytes_over(0, 0), PACE_LEAST_BYTES, "nothing is known of it yet");
-    cr_assert_eq(bytes_over(PACE_LEAST_BYTES - 1, 0), PACE_LEAST_BYTES);
-    cr_assert_eq(bytes_over(PACE_LEAST_BYTES + 1, 0), PACE_LEAST_BYTES + 1);
-    cr_assert_eq(bytes_over(125000, 0), 125000);
-    cr_assert_eq(bytes_over(LIMIT_CHUNK_BYTES - 1, 0), LIMIT_CHUNK_BYTES - 1);
-    cr_assert_eq(bytes_over(LIMIT_CHUNK_BYTES + 1, 0), LIMIT_CHUNK_BYTES);
-    cr_assert_eq(bytes_over(0, 1000), 1000, "the caller's bound");
-    cr_assert_eq(bytes_over(UINT64_MAX, 1000), 1000);
-}
-
-Test(pace, is_small_after_a_slow_answer_over_a_quick_link)
-{
-    pace_sent(&pace, 3, 7, 1000, 50);
-    pace_accepted(&pace, 3, 7, 1000, LIMIT_CHUNK_BYTES, 50 + PACE_SOON_NS);
+    pace_accepted(&pace, 3, 7, 1000, 1); /* WELCOME told of it */
     cr_assert_eq(pace.bytes, DEFAULT_CHUNK_BYTES);
 }
