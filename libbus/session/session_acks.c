@@ -311,6 +311,11 @@ void acks_say(struct session *session)
 /* HELLO.run_rule: follow. */
 #define RULE_OF_VIEWERS 2
 
+static int64_t pause_end_ns(const struct inbox_sub *sub)
+{
+    return sub->told_ns + TAKEN_PAUSE_NS;
+}
+
 /* Over a link a reader that waits for more says so: the window may be less than a step.  It is so
  * while nobody knows how long the link is.  The link may also be that of the writer, whose window
  * of the topic is then as small.  Of that the reader knows nothing.  So one that is near says so,
@@ -326,7 +331,7 @@ static int64_t early_ns(const struct session *session, struct inbox_sub *sub, ui
         return INT64_MAX;
     if (sub->told_ns == 0)
         sub->told_ns = session->now_ns;
-    return session->trip.is_near ? sub->told_ns + TAKEN_PAUSE_NS : session->now_ns;
+    return session->trip.is_near ? pause_end_ns(sub) : session->now_ns;
 }
 
 void acks_taken(struct session *session, struct inbox_sub *sub)
@@ -347,7 +352,7 @@ static void tell_untold(struct session *session)
     session->untold_ns = INT64_MAX;
     LIST_EACH(link, &session->untold) {
         struct inbox_sub *sub = LIST_OWNER(link, struct inbox_sub, untold);
-        int64_t due_ns = sub->told_ns + TAKEN_PAUSE_NS;
+        int64_t due_ns = pause_end_ns(sub);
         if (due_ns > session->now_ns) { /* it said so meanwhile */
             session->untold_ns = earlier_ns(session->untold_ns, due_ns);
             continue;

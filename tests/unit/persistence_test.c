@@ -678,6 +678,22 @@ Test(persistence, counts_what_was_in_the_journal_before)
     held_bytes = 0;
 }
 
+/* Else a broker that ends before it trims keeps those files until its next checkpoint. */
+Test(persistence, trims_at_once_what_a_checkpoint_of_before_made_needless)
+{
+    sim = sim_disk_new(11);
+    struct journal *journal = driver_open(sim);
+    driver_must_append(journal, 0, 10);
+    cr_assert_eq(
+        driver_append(journal, 10, 1, JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END, NULL),
+        JOURNAL_OK);
+    cr_assert_gt(journal_start(journal), journal_first(journal));
+    start_on(journal, DURABILITY_PROCESS);
+    cr_expect(persistence.has_to_trim);
+    expect_trim(true);
+    cr_expect_not(persistence.has_to_trim);
+}
+
 Test(persistence, makes_no_checkpoint_soon_after_the_last_one)
 {
     start(DURABILITY_PROCESS);

@@ -2,6 +2,7 @@
 /* Awaiting and subscribing: what comes on the data channel, and where it goes. */
 #include "libbus/session/session.h"
 
+#include "libbus/base/flow_window.h"
 #include "tests/unit/session_driver.h"
 
 static struct driver d;
@@ -346,6 +347,21 @@ Test(session_read, tells_what_was_taken_a_little_later_where_nothing_more_comes)
         cr_assert_eq(driver_expect(&d, MSG_TAKEN).as.taken.sub, sub);
         cr_assert_gt(session_deadline_ns(d.session), d.now_ns + pause_ns);
     }
+    driver_fini(&d);
+}
+
+/* While the link takes nothing, TAKEN cannot go out: the thread would wake for nothing. */
+Test(session_read, wakes_for_nothing_while_the_link_takes_nothing)
+{
+    uint8_t staged[LIMIT_CONTROL_BYTES];
+    size_t bytes = 0;
+    uint32_t sub = up_and_subscribed();
+    d.now_ns += 1000 * DRIVER_MS;
+    cr_assert(session_control_out(d.session, d.now_ns, staged, &bytes)); /* and not sent */
+    take_a_part(sub, 0);
+    cr_assert_gt(session_deadline_ns(d.session), d.now_ns + 5 * DRIVER_MS);
+    session_control_sent(d.session);
+    cr_assert_leq(session_deadline_ns(d.session), d.now_ns + 5 * DRIVER_MS);
     driver_fini(&d);
 }
 
@@ -828,6 +844,20 @@ Test(session_read, tells_what_was_taken_of_awaited_slots)
     struct msg taken = driver_expect(&d, MSG_TAKEN);
     cr_assert_eq(taken.as.taken.sub, 0);
     cr_assert_eq(taken.as.taken.bytes, sent);
+    driver_fini(&d);
+}
+
+Test(session_read, tells_what_was_taken_of_awaited_slots_while_its_link_may_be_long)
+{
+    driver_init(&d);
+    driver_greet_late(&d, 20);
+    uint64_t want = await("bob/x", 0, true);
+    (void)driver_expect(&d, MSG_AWAIT);
+    deliver_one(0, driver_chunk(4, 0, FLOW_STEP_BYTES, 0, FLOW_STEP_BYTES, room));
+    struct session_item item;
+    cr_assert_eq(session_want_take(d.session, want, &item), CODE_OK);
+    buffer_unref(&item.buffer);
+    cr_assert_eq(driver_expect(&d, MSG_TAKEN).as.taken.sub, 0);
     driver_fini(&d);
 }
 
