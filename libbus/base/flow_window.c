@@ -156,11 +156,6 @@ int64_t flow_time_ns(uint64_t rate, uint64_t bytes)
     return rate > 0 ? (int64_t)(at_most(bytes, ROUND_BYTES_MAX) * NS_PER_S / rate) : 0;
 }
 
-static uint64_t largest_piece(const struct flow_window *flow)
-{
-    return flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
-}
-
 static void next_pieces(struct flow_window *flow)
 {
     flow->pieces[1] = flow->pieces[0];
@@ -199,7 +194,8 @@ static int64_t slack_ns(const struct flow_window *flow)
 /* What lies in the links: each is passed on when it is whole. */
 static uint64_t pieces_under_way(const struct flow_window *flow)
 {
-    return at_most((flow->is_trip_given ? 2 : 1) * largest_piece(flow), ROUND_BYTES_MAX);
+    return at_most((flow->is_trip_given ? 2 : 1) * flow_window_largest_piece(flow),
+                   ROUND_BYTES_MAX);
 }
 
 /* Whether a queue stands before the link: a round lasts, or lasted, so much longer than it would
@@ -291,7 +287,7 @@ static uint64_t window_of(const struct flow_window *flow)
  * until the answer comes.  So there is room for another piece. */
 static void see_near(struct flow_window *flow, int64_t round_ns)
 {
-    uint64_t piece = largest_piece(flow);
+    uint64_t piece = flow_window_largest_piece(flow);
     bool is_slow = round_ns >= FLOW_SLOW_LEAST_NS && round_ns < FLOW_SLOW_MOST_NS &&
                    piece > flow->floor_bytes / 2 && !flow->is_trip_given;
     flow->goal_bytes = at_most(flow->floor_bytes + (is_slow ? piece : 0), flow->most_bytes);
@@ -336,7 +332,8 @@ static void see_spurt(struct flow_window *flow, int64_t now_ns)
     uint64_t bytes = flow->arrived - flow->spurt_arrived;
     if (part_ns < FLOW_SLACK_NS)
         part_ns = FLOW_SLACK_NS;
-    if (now_ns - flow->spurt_ns < part_ns || bytes / FLOW_SPURT_PIECES < largest_piece(flow))
+    if (now_ns - flow->spurt_ns < part_ns ||
+        bytes / FLOW_SPURT_PIECES < flow_window_largest_piece(flow))
         return;
     uint64_t rate = flow_rate(bytes, now_ns - flow->spurt_ns);
     if (rate > flow->spurts[0])

@@ -175,6 +175,11 @@ static inline void flow_window_piece(struct flow_window *flow, uint64_t bytes)
         flow->pieces[0] = bytes;
 }
 
+static inline uint64_t flow_window_largest_piece(const struct flow_window *flow)
+{
+    return flow->pieces[0] > flow->pieces[1] ? flow->pieces[0] : flow->pieces[1];
+}
+
 /* At the start: what is sent now ends there. */
 void flow_window_mark(struct flow_window *flow, uint64_t position, int64_t now_ns);
 

@@ -59,6 +59,9 @@ static uint64_t sync_steps; /* will be kept by then */
 struct writer {
     double rate;
     int64_t delay_ns; /* of its link, one way */
+    double way_rate;  /* what that carries; 0: no less than it writes */
+    uint32_t frames;  /* that it writes at once */
+    int64_t way_ns;   /* when what is on the link has arrived */
     double budget;    /* bytes that it may write now */
     uint32_t topic;
     uint64_t seq, arrived_seq;
@@ -92,6 +95,7 @@ static void init_lead(void)
     is_alone = true; /* thousands of steps */
     logged[0] = '\0';
     memset(&alice, 0, sizeof alice);
+    alice.frames = 1;
     memset(readers, 0, sizeof readers);
     reader_count = 0;
     sync_ns = sync_end_ns = 0;
@@ -252,6 +256,15 @@ static struct reader *start_roomy_reader(double rate, int64_t delay_ns)
     return reader;
 }
 
+/* When a frame is there that is written now. */
+static int64_t arrival_ns(void)
+{
+    if (alice.way_rate > 0)
+        alice.way_ns = (alice.way_ns > now_ns ? alice.way_ns : now_ns) +
+                       (int64_t)(alice.frames * FRAME_COST * 1e9 / alice.way_rate);
+    return (alice.way_rate > 0 ? alice.way_ns : now_ns) + alice.delay_ns;
+}
+
 static void write_some(void)
 {
     uint64_t number;
@@ -261,21 +274,23 @@ static void write_some(void)
     while (way_take(&alice.credit, &number))
         if (number > alice.known)
             alice.known = number;
-    for (; alice.used < alice.known && alice.budget >= FRAME_COST; alice.seq += FRAME_VALUES) {
-        alice.used += FRAME_COST;
-        alice.budget -= FRAME_COST;
-        way_add(&alice.data, now_ns + alice.delay_ns, alice.seq);
+    uint32_t values = alice.frames * FRAME_VALUES;
+    uint32_t cost = alice.frames * FRAME_COST;
+    for (; alice.used < alice.known && alice.budget >= cost; alice.seq += values) {
+        alice.used += cost;
+        alice.budget -= cost;
+        way_add(&alice.data, arrival_ns(), alice.seq);
     }
     if (alice.used >= alice.known)
         alice.budget = 0; /* who waits saves nothing up */
     while (way_take(&alice.data, &number)) {
-        alice.arrived_seq = number + FRAME_VALUES;
+        alice.arrived_seq = number + values;
         way_add(&alice.here, now_ns, number);
-        batch(1, (payload_id)(1 + number / FRAME_VALUES),
+        batch(1, (payload_id)(1 + number / values),
               (struct event_range){.kind = FRAME_VALUE,
                                    .topic = alice.topic,
                                    .seq = number,
-                                   .count = FRAME_VALUES,
+                                   .count = values,
                                    .value_bytes = VALUE_BYTES});
         cr_assert_null(strstr(said, "refusal"), "%s", error_message);
         hear();
@@ -357,6 +372,51 @@ Test(core_lead, follows_the_rate_at_which_is_taken)
     cr_expect_gt(run_ms(100), 0.97 * GB);
     cr_expect_leq(untaken(bob), 2 << 20);
     cr_expect_leq(alice.wait_most_ns, MS);
+}
+
+/* The broker sends all of that as soon as it comes.  8 MiB would be 8 ms. */
+Test(core_lead, lets_little_queue_before_the_broker)
+{
+    start_writer(20 * GB, 20 * US);
+    alice.way_rate = 1 * GB;
+    struct reader *bob = start_reader("", 4 * GB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(100), 0.97 * GB);
+    cr_expect_leq(untaken(bob), 4 << 20);
+}
+
+/* Else nothing would be on its way while the next one is made. */
+Test(core_lead, has_room_for_some_large_batches)
+{
+    start_writer(20 * GB, 20 * US);
+    alice.frames = 4; /* half a MiB */
+    alice.way_rate = 0.5 * GB;
+    struct reader *bob = start_reader("", 4 * GB, 20 * US);
+    run_ms(400);
+    cr_expect_gt(run_ms(100), 0.97 * 0.5 * GB);
+    cr_expect_gt(untaken(bob), 3 << 20);
+    cr_expect_leq(untaken(bob), 6 << 20);
+}
+
+/* Whoever queues as much before the broker as behind it has long rounds. */
+Test(core_lead, is_not_more_patient_because_values_come_late)
+{
+    start_writer(20 * GB, 20 * US);
+    alice.way_rate = 1.05 * GB;
+    struct reader *bob = start_reader("", 1 * GB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(100), 0.97 * GB);
+    cr_expect_leq(untaken(bob), 4 << 20);
+    cr_expect_leq(alice.wait_most_ns, MS);
+}
+
+/* Its rounds are long, and no queue is to blame. */
+Test(core_lead, fills_a_link_that_is_just_not_long)
+{
+    start_writer(20 * GB, 450 * US);
+    start_reader("", 3 * GB, 20 * US);
+    run_ms(200);
+    cr_expect_gt(run_ms(100), 0.95 * 3 * GB);
 }
 
 /* ... and to be written takes longer than to be passed on. */

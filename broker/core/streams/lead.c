@@ -6,9 +6,11 @@
  * that was written with that credit.  The value is sent to all readers that hold the writer back.
  * If the last step takes longer than LEAD_NS, the window shrinks by an eighth; otherwise it grows
  * by an eighth.  So half of the values are sent within that time, however many bytes that is.
- * Where readers keep up, the window reaches its full size, also over slow links: no value waits for
- * credit that is not used.  A round takes as long as the writer's round trip.  So the effect of a
- * change is seen before the next change.
+ * What queues on its way to the broker is sent as soon as it comes.  So the window also shrinks
+ * when a round as a whole takes longer than LEAD_ROUND_NS and the writer used half of the window in
+ * it.
+ * Where a writer uses little of the window, it reaches its full size.  A round takes as long as
+ * credit needs to come back as a value.  So the effect of a change is seen before the next change.
  *
  * Over links a round takes long, and what is on its way is known: the window is a flow_window
  * (flow_window.h).  What is granted is sent, and what all readers took has arrived.
@@ -29,6 +31,11 @@
 /* With a journal more values are on the way: they are written (0.2 ms) and synced before they are
  * sent. */
 #define LEAD_JOURNAL_NS MS_NS
+/* A round may take so long where half of the window is used in it.  Then the whole takes twice
+ * that, at most.  1 ms costs values of 64 KiB and 1 MiB a twentieth of their rate. */
+#define LEAD_ROUND_NS (MS_NS * 3 / 2)
+/* Where values or batches are large the window has room for so many, however long they take. */
+#define LEAD_PIECES 8
 /* Longer than a reader takes to report what it received, over links with such a round trip. */
 #define LEAD_PAUSE_NS (MS_NS * 100)
 /* The smallest window: what one reader on this machine may have on its way, and as much again.
@@ -91,15 +98,33 @@ static bool is_owed(const struct topic *topic, uint64_t sent_seq)
            slot_table_at(&topic->slots, index)->state == SLOT_OPEN;
 }
 
-/* If credit takes long to come back as a value, half of that time.  Otherwise nothing could be sent
- * while it is on its way. */
+/* So long a value may take from the broker to its readers.  With a journal credit may take long to
+ * come back as a value, as it waits for the disk: then half of that time.  Otherwise nothing could
+ * be sent while it is on its way. */
 static int64_t patience_ns(const struct core *core, const struct lead *lead)
 {
-    int64_t least_ns = core->options.durability > 0 ? LEAD_JOURNAL_NS : LEAD_NS;
+    if (core->options.durability == 0)
+        return LEAD_NS;
     int64_t trip_ns = lead->trip_ns / 2;
     if (trip_ns > LEAD_PAUSE_NS)
         return LEAD_PAUSE_NS;
-    return trip_ns > least_ns ? trip_ns : least_ns;
+    return trip_ns > LEAD_JOURNAL_NS ? trip_ns : LEAD_JOURNAL_NS;
+}
+
+/* All that was ever written to it, or will be by promises that were made. */
+static uint64_t written_bytes(const struct topic *topic)
+{
+    return topic->lead.taken_bytes + topic->untaken_bytes;
+}
+
+/* Whether much queues between the writer and the broker.  A writer that uses little of the window
+ * may take its time.  With a journal a round waits for the disk, and tells nothing. */
+static bool is_deep(const struct core *core, const struct topic *topic, int64_t sent_ns)
+{
+    const struct lead *lead = &topic->lead;
+    return core->options.durability == 0 && lead->trip_ns + sent_ns > LEAD_ROUND_NS &&
+           lead->window_bytes > LEAD_PIECES * flow_window_largest_piece(&lead->flow) &&
+           written_bytes(topic) - lead->granted_bytes > lead->window_bytes / 2;
 }
 
 static void lead_move(struct core *core, struct lead *lead, enum lead_state state, uint64_t mark)
@@ -114,9 +139,11 @@ void lead_granted(struct core *core, struct topic *topic, uint64_t room)
     struct lead *lead = &topic->lead;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     uint64_t before = is_stopped ? topic->credit_used : topic->credit_limit;
-    uint64_t written = lead->taken_bytes + topic->untaken_bytes;
-    if (lead->state == LEAD_GRANT)
+    uint64_t written = written_bytes(topic);
+    if (lead->state == LEAD_GRANT) {
+        lead->granted_bytes = written;
         lead_move(core, lead, LEAD_USE, before);
+    }
     flow_window_sent(&lead->flow, written, written + room, core_clock(core));
     if (lead->is_timed || before == 0)
         return; /* the first credit lies there until the writer has something to write */
@@ -153,7 +180,10 @@ void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq)
         lead->trip_ns = passed_ns;
         lead_move(core, lead, LEAD_SEND, topic->slots.next_seq);
     } else if (lead->state == LEAD_SEND && sent_seq >= lead->mark) {
-        lead_grow(core, lead);
+        if (is_deep(core, topic, passed_ns))
+            shrink(core, lead);
+        else
+            lead_grow(core, lead);
         lead_move(core, lead, LEAD_GRANT, 0);
     } else if (lead->state == LEAD_SEND && passed_ns > patience_ns(core, lead)) {
         if (!is_owed(topic, sent_seq))
