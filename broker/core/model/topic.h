@@ -34,9 +34,9 @@ struct lead {
         LEAD_SEND,  /* waits for these slots to be sent; mark: their end */
     } state;
     uint64_t mark;
-    int64_t since_ns;       /* begin of this state */
-    uint64_t granted_bytes; /* all that was written when this credit was granted */
-    int64_t trip_ns;        /* from the grant of credit to the value that uses it */
+    int64_t since_ns;     /* begin of this state */
+    uint64_t used_before; /* credit_used when this credit was granted */
+    int64_t trip_ns;      /* from the grant of credit to the value that uses it */
     /* What the links of writer and readers carry: lead_measure(). */
     struct flow_window flow; /* what was granted is sent, and what all readers took has arrived */
     uint64_t taken_bytes;    /* its position: all that was ever taken */

@@ -111,12 +111,6 @@ static int64_t patience_ns(const struct core *core, const struct lead *lead)
     return trip_ns > LEAD_JOURNAL_NS ? trip_ns : LEAD_JOURNAL_NS;
 }
 
-/* All that was ever written to it, or will be by promises that were made. */
-static uint64_t written_bytes(const struct topic *topic)
-{
-    return topic->lead.taken_bytes + topic->untaken_bytes;
-}
-
 /* Whether much queues between the writer and the broker.  A writer that uses little of the window
  * may take its time.  With a journal a round waits for the disk, and tells nothing. */
 static bool is_deep(const struct core *core, const struct topic *topic, int64_t sent_ns)
@@ -124,7 +118,7 @@ static bool is_deep(const struct core *core, const struct topic *topic, int64_t 
     const struct lead *lead = &topic->lead;
     return core->options.durability == 0 && lead->trip_ns + sent_ns > LEAD_ROUND_NS &&
            lead->window_bytes > LEAD_PIECES * flow_window_largest_piece(&lead->flow) &&
-           written_bytes(topic) - lead->granted_bytes > lead->window_bytes / 2;
+           topic->credit_used - lead->used_before > lead->window_bytes / 2;
 }
 
 static void lead_move(struct core *core, struct lead *lead, enum lead_state state, uint64_t mark)
@@ -139,9 +133,9 @@ void lead_granted(struct core *core, struct topic *topic, uint64_t room)
     struct lead *lead = &topic->lead;
     bool is_stopped = topic->credit_limit <= topic->credit_used;
     uint64_t before = is_stopped ? topic->credit_used : topic->credit_limit;
-    uint64_t written = written_bytes(topic);
+    uint64_t written = lead->taken_bytes + topic->untaken_bytes;
     if (lead->state == LEAD_GRANT) {
-        lead->granted_bytes = written;
+        lead->used_before = topic->credit_used;
         lead_move(core, lead, LEAD_USE, before);
     }
     flow_window_sent(&lead->flow, written, written + room, core_clock(core));
