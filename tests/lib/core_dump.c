@@ -519,6 +519,31 @@ uint64_t core_dump_undone(const struct core *core, char *text)
     return count;
 }
 
+static uint64_t unsent(const struct core *core, const struct route *route)
+{
+    uint64_t count = 0;
+    uint32_t index = 0;
+    const struct slot_table *slots = &route->topic->slots;
+    uint64_t first_seq = slot_table_first_seq(slots);
+    if (!has_next(route) ||
+        !slot_table_find(slots, route->next_seq > first_seq ? route->next_seq : first_seq, &index))
+        return 0;
+    for (; index < slots->count && slot_table_at(slots, index)->state != SLOT_OPEN; index++)
+        count += 1 + entry_value_bytes(core, slot_table_at(slots, index));
+    return count > route->chunk_offset ? count - route->chunk_offset : 0;
+}
+
+uint64_t core_dump_unsent(const struct core *core)
+{
+    uint64_t count = 0;
+    const struct sub *sub = NULL;
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL)
+        if (sub->session != NULL && sub->group == NULL)
+            LIST_EACH(link, &sub->routes)
+                count += unsent(core, LIST_OWNER(link, struct route, sub_link));
+    return count;
+}
+
 static const char *wrong_member(const struct sub *member)
 {
     uint32_t count = 0;

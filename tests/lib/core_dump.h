@@ -37,6 +37,9 @@ uint64_t core_dump_told_bytes(const struct core *core);
  * of them. */
 #define CORE_DUMP_TEXT 256
 uint64_t core_dump_undone(const struct core *core, char *text);
+/* What the subscriptions of connected sessions that are no group were not sent and may be: slots,
+ * and bytes of values. */
+uint64_t core_dump_unsent(const struct core *core);
 /* NULL, or what is wrong with leases: each leased task has one holder, that holds it and no more
  * than its credit allows, and each member what it is said to hold. */
 const char *core_dump_wrong_lease(const struct core *core);

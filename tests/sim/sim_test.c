@@ -184,6 +184,8 @@ static const struct named_seed named_now[] = {
     {19552, false,
      "causes were weighed of an error that found no memory, until a restart forgot them"},
     {11574, false, "a broker that was back told of earlier attempts behind what is of this one"},
+    {4681, false,
+     "the checks came before a reader with little room, far away, had all of the large values"},
 };
 
 static void check_named(const struct named_seed *seeds, size_t count, enum age age)

@@ -741,6 +741,16 @@ static int64_t quiet_ns(const struct climate *climate)
     return ms * WORLD_MS;
 }
 
+/* What groups have to do, and subscriptions are to be sent.  A reader with little room, far away,
+ * takes a large value for seconds. */
+static uint64_t left_to_do(struct world *world)
+{
+    if (world_is_broker_down(world))
+        return 0;
+    const struct core *core = core_port_core(world_gate(world));
+    return core_dump_undone(core, NULL) + core_dump_unsent(core);
+}
+
 /* Until nothing is left to be done by anybody: as long as something is done. */
 static void drain(struct swarm *swarm)
 {
@@ -748,9 +758,7 @@ static void drain(struct swarm *swarm)
     uint64_t before = UINT64_MAX;
     uint32_t idle = 0;
     for (int i = 0; i < DRAIN_ROUNDS && world_violation(world) == NULL; i++) {
-        uint64_t left = world_is_broker_down(world)
-                            ? 0
-                            : core_dump_undone(core_port_core(world_gate(world)), NULL);
+        uint64_t left = left_to_do(world);
         idle = left < before ? 0 : idle + 1;
         if (left == 0 || idle == DRAIN_IDLE_MOST)
             return;
