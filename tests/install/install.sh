@@ -30,6 +30,16 @@ needs_libbus() {
     readelf -d "$1" | grep -q 'NEEDED.*libbus\.so'
 }
 
+# inputs_of TARGET: that is no file, and of those among them that are none either: ninja 1.11 leaves
+# them out where it lists inputs
+inputs_of() {
+    ninja -C "$build" -t query "$1" | sed -n '/^  input:/,/^  outputs:/s/^    [| ]*//p' |
+        while read -r input; do
+            echo "$input"
+            ! grep -q -x -F "$input: phony" "$work/targets" || (inputs_of "$input")
+        done
+}
+
 # What is installed is what ./quickstart build makes: errbus_install() has both.
 grep -rn '^ *install(TARGETS' "$source" --include '*.cmake' --include CMakeLists.txt \
     --exclude-dir build >"$work/installs" || die "no CMakeLists.txt installs a program"
@@ -40,8 +50,12 @@ grep -q -F 'install(TARGETS ${arg_UNPARSED_ARGUMENTS}' "$work/installs" || die "
 # A file that is made has to be among what the target `installed` builds.  A link is made with the
 # library that it leads to.
 if [ -e "$build/build.ninja" ]; then
-    ninja -C "$build" -t inputs installed | sort >"$work/inputs"
-    ninja -C "$build" -t targets all | sed 's/: [^:]*$//' | sort >"$work/made"
+    ninja -C "$build" -t targets all >"$work/targets"
+    sed 's/: [^:]*$//' "$work/targets" | sort >"$work/made"
+    {
+        ninja -C "$build" -t inputs installed
+        inputs_of installed
+    } | sort -u >"$work/inputs"
     find "$build" -name cmake_install.cmake -exec sed -n \
         -e "s|^ *\"$build/\([^\"]*[^/\"]\)\".*|\1|p" \
         -e "s|.* FILES \"$build/\([^\"]*[^/\"]\)\".*|\1|p" {} + | sort -u >"$work/installs"
