@@ -3,6 +3,8 @@
 #include "tests/lib/knock.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,4 +48,16 @@ int knock(const char *endpoint, const char *from, bool *out_is_let_in)
     if (out_is_let_in != NULL)
         *out_is_let_in = is_let_in;
     return fd;
+}
+
+bool knock_can_be_filtered(void)
+{
+    struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+    const struct sock_fprog program = {.len = 1, .filter = &all};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_done = setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+    bool is_denied = !is_done && errno == EPERM && geteuid() != 0;
+    if (fd >= 0)
+        close(fd);
+    return !is_denied;
 }

@@ -12,4 +12,8 @@
  * room now. */
 int knock(const char *endpoint, const char *from, bool *out_is_let_in);
 
+/* Whether the kernel drops connections for a broker of this user (listen_filter.h).  One that has
+ * no room for more filters of users denies it to all but root. */
+bool knock_can_be_filtered(void);
+
 #endif

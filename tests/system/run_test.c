@@ -280,6 +280,8 @@ Test(run, says_what_could_not_be_started)
     cr_assert_eq(bus_error_code(error), 126);
     cr_assert_eq(bus_error_recoverable(error), 0);
 
+    /* A folder of the path that this user may not read would be another reason. */
+    cr_assert_eq(setenv("PATH", "/usr/bin:/bin", 1), 0);
     start(&run, "-p", "alice", "--", "errbus-no-such-program", "x", NULL);
     expect_exit(&run, 127);
     error = expect_failure("alice");
