@@ -398,7 +398,7 @@ static int knock_often(int attempts)
 Test(flood, of_false_handshakes_meets_no_broker_while_it_lasts)
 {
     char endpoint[TEXT_BYTES];
-    if (!knock_can_be_filtered())
+    if (!knock_can_be_filtered()) /* connections are accepted then, and closed: all are let in */
         cr_skip_test("this kernel lets nobody but root filter what a socket gets");
     open_with_keys();
     int64_t begin_ms = test_now_ms();

@@ -410,6 +410,31 @@ Test(core_lead, is_not_more_patient_because_values_come_late)
     cr_expect_leq(alice.wait_most_ns, MS);
 }
 
+/* Its rounds are long, so it has the least.  It needs no more until it is faster. */
+Test(core_lead, lets_a_slow_writer_be_ahead_by_less_until_it_is_faster)
+{
+    start_writer(0.1 * GB, 20 * US);
+    struct reader *bob = start_reader("", 4 * GB, 20 * US);
+    run_ms(500);
+    cr_expect_gt(run_ms(100), 0.97 * 0.1 * GB);
+    cr_expect_lt(alice.known - bob->told / FRAME_BYTES * FRAME_COST, 2 << 20);
+    alice.rate = 20 * GB;
+    run_ms(100);
+    cr_expect_gt(run_ms(100), 0.97 * 4 * GB);
+}
+
+/* Rounds wait for the disk there. */
+Test(core_lead, takes_no_round_for_a_queue_where_there_is_a_journal)
+{
+    options.durability = 1; /* `process` */
+    restart();
+    start_writer(20 * GB, 20 * US);
+    alice.way_rate = 1 * GB;
+    struct reader *bob = start_reader("", 4 * GB, 20 * US);
+    run_ms(400);
+    cr_expect_gt(untaken(bob), 6 << 20);
+}
+
 /* Its rounds are long, and no queue is to blame. */
 Test(core_lead, fills_a_link_that_is_just_not_long)
 {

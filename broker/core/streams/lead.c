@@ -9,7 +9,7 @@
  * What queues on its way to the broker is sent as soon as it comes.  So the window also shrinks
  * when a round as a whole takes longer than LEAD_ROUND_NS and the writer used half of the window in
  * it.
- * Where a writer uses little of the window, it reaches its full size.  A round takes as long as
+ * A slow writer has the least, too, and more as soon as it is faster.  A round takes as long as
  * credit needs to come back as a value.  So the effect of a change is seen before the next change.
  *
  * Over links a round takes long, and what is on its way is known: the window is a flow_window
@@ -111,8 +111,9 @@ static int64_t patience_ns(const struct core *core, const struct lead *lead)
     return trip_ns > LEAD_JOURNAL_NS ? trip_ns : LEAD_JOURNAL_NS;
 }
 
-/* Whether much queues between the writer and the broker.  A writer that uses little of the window
- * may take its time.  With a journal a round waits for the disk, and tells nothing. */
+/* Whether the window takes too long: much queues between the writer and the broker, or the writer
+ * is slow and needs less.  A round that begins without credit uses little of the window, and tells
+ * nothing of it.  With a journal a round waits for the disk. */
 static bool is_deep(const struct core *core, const struct topic *topic, int64_t sent_ns)
 {
     const struct lead *lead = &topic->lead;
