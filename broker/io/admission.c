@@ -13,6 +13,12 @@
 
 enum { DISMISSED_AT_ONCE = 256 }; /* new connections, between two looks at the monitors */
 
+void admission_cut(int fd)
+{
+    if (fd >= 0)
+        (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
+}
+
 void admission_init(struct admission *admission, struct memory *memory, struct figures *figures,
                     uint32_t open_max, int64_t wait_ns)
 {
@@ -40,7 +46,7 @@ void admission_came(struct admission *admission, enum lane lane, int fd, int64_t
 {
     if (new_connections_came(&admission->connections, lane, fd, peer_address(fd), now_ns))
         return;
-    (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
+    admission_cut(fd);
     admission->figures->refused += 1;
 }
 
@@ -79,7 +85,7 @@ void admission_review(struct admission *admission, int64_t now_ns)
     refuse_addresses(admission, now_ns);
     for (int i = 0;
          i < DISMISSED_AT_ONCE && new_connections_next(&admission->connections, now_ns, &fd); i++) {
-        (void)shutdown(fd, SHUT_RDWR); /* a closed connection needs no shutdown */
+        admission_cut(fd);
         admission->warnings.silent += 1;
         admission->figures->silent += 1;
     }

@@ -38,9 +38,12 @@ void admission_left(struct admission *admission, enum lane lane, int fd, int64_t
 /* When admission_review() has work if nobody comes; INT64_MAX: never. */
 int64_t admission_due_ns(const struct admission *admission);
 /* Refuses the addresses that have had too many failures, or no longer.  Closes new connections
- * whose time is over, and those that are too many; not all at once.  The
- * caller has emptied the monitors, if there was work: a descriptor may be another connection by
- * now.  If it becomes one just now, that client connects again. */
+ * whose time is over, and those that are too many; not all at once.  The caller has emptied the
+ * monitors, if there was work: a descriptor may be another connection by now.  If it becomes one
+ * just now, that client connects again. */
 void admission_review(struct admission *admission, int64_t now_ns);
+
+/* Ends a connection: libzmq reads its end, and closes it.  fd -1: not known, it stays. */
+void admission_cut(int fd);
 
 #endif

@@ -12,21 +12,22 @@
 #include "broker/io/authentication.h"
 #include "broker/io/channel.h"
 #include "broker/io/clock.h"
-#include "broker/io/failpoint.h"
-#include "broker/io/figures.h"
 #include "broker/io/core_port.h"
 #include "broker/io/descriptors.h"
-#include "broker/io/persistence.h"
+#include "broker/io/failpoint.h"
+#include "broker/io/figures.h"
 #include "broker/io/log.h"
 #include "broker/io/misdirected.h"
 #include "broker/io/mute.h"
-#include "broker/io/waiting_batches.h"
 #include "broker/io/peers.h"
+#include "broker/io/persistence.h"
+#include "broker/io/put_off.h"
 #include "broker/io/received.h"
 #include "broker/io/recovery.h"
 #include "broker/io/service_manager.h"
 #include "broker/io/sharding.h"
 #include "broker/io/signals.h"
+#include "broker/io/waiting_batches.h"
 #include "broker/io/web_child.h"
 #include "broker/io/who.h"
 #include "libbus/base/must.h"
@@ -41,7 +42,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -81,8 +81,8 @@ struct loop {
     int64_t access_end_s;     /* when the next key or uid ends, on the wall clock */
     int64_t access_warning_s; /* ... when people are told of the next one */
     uint32_t clogged_count;   /* peers to be reported as not reading */
-    bool has_put_off;         /* peers are put off */
-    uint64_t ignored;         /* parts of connections that could not be numbered */
+    struct put_off put_off;
+    uint64_t ignored; /* parts of connections that could not be numbered */
 };
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -255,8 +255,7 @@ static void admit(struct loop *loop, struct peer *peer, zmq_msg_t *part, uint32_
     if (peer->principal != 0)
         return;
     peer->is_forgotten = true;
-    if (peer->fd >= 0)
-        (void)shutdown(peer->fd, SHUT_RDWR); /* a closed connection needs no shutdown */
+    admission_cut(peer->fd);
     who_log_stranger(&loop->who, peer, channel_name(peer->lane));
 }
 
@@ -331,32 +330,13 @@ static bool may_read_data(const struct loop *loop)
     return persistence_has_room(&loop->persistence) || persistence_is_full(&loop->persistence);
 }
 
-/* Whether this control message must wait.  On a full disk the rest of the reserve is for messages
- * that make room.  Any other message is dropped, and the next connection sends it again. */
-static bool put_off(struct loop *loop, struct peer *peer, struct span part)
-{
-    bool is_short = persistence_is_short(&loop->persistence);
-    if (!is_short && !peer->is_put_off)
-        return false;
-    enum msg_weight weight = core_port_weigh(part);
-    peer->is_put_off = peer->is_put_off || weight == MSG_HEAVY;
-    if (peer->is_put_off && !loop->has_put_off) {
-        loop->has_put_off = true;
-        log_line(LOG_WARNING, "journal: the disk is full and the reserve is nearly used up: only "
-                              "acknowledgements are accepted until the disk has room");
-    }
-    return peer->is_put_off && weight != MSG_LIGHT;
-}
-
-/* There is room again.  Clients whose messages were dropped must send them again: their connections
- * get no more output, and a client gives up such a connection within two heartbeats. */
+/* Lets those come back whose messages had to wait for the journal. */
 static void recall(struct loop *loop)
 {
-    if (!loop->has_put_off || persistence_is_short(&loop->persistence))
+    if (!put_off_is_over(&loop->put_off, &loop->persistence))
         return;
-    loop->has_put_off = false;
-    for (uint32_t i = 0; i < loop->peers.used; i++)
-        loop->peers.items[i].is_mute |= loop->peers.items[i].is_put_off;
+    drain_monitors(loop);
+    put_off_end(&loop->put_off, &loop->peers);
 }
 
 /* A client that has the endpoint of the wrong channel waits for an answer where it spoke. */
@@ -381,7 +361,8 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
     }
     answer_misdirected(loop, peer, said);
     if (peer->lane == LANE_CONTROL) {
-        if (!put_off(loop, peer, said) && !sharding_holds(&loop->sharding, loop->port, peer, said))
+        if (!put_off_message(&loop->put_off, &loop->persistence, peer, said) &&
+            !sharding_holds(&loop->sharding, loop->port, peer, said))
             core_port_control_in(loop->port, now, peer->conn, said);
     } else {
         struct buffer *buffer = part_wrap(part, 1);

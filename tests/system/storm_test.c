@@ -288,8 +288,9 @@ Test(storm, of_parties_lets_all_in)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-/* With a journal, which has files of its own to open; one segment is soon full. */
-static void start_with_few_descriptors(void)
+/* With a journal, which has files of its own to open; one segment is soon full.  slow: a place of
+ * failpoint.h, and for how long the broker sleeps there. */
+static void start_with_few_descriptors(const char *slow)
 {
     char path[4096];
     char command[4600];
@@ -297,9 +298,10 @@ static void start_with_few_descriptors(void)
     close_all();
     cr_assert(folder_make(&kept));
     snprintf(command, sizeof command,
-             "ulimit -n 100; ERRBUS_NUMBER_SEGMENT_BYTES=65536 exec '%s' --durability disk "
-             "--control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' --journal '%s/journal'",
-             process_path("errbusd_failpoints", path, sizeof path), kept.path);
+             "ulimit -n 100; ERRBUS_SLOW=%s ERRBUS_NUMBER_SEGMENT_BYTES=65536 exec '%s' "
+             "--verbose --durability disk --control 'tcp://127.0.0.1:*' --data 'tcp://127.0.0.1:*' "
+             "--journal '%s/journal'",
+             slow, process_path("errbusd_failpoints", path, sizeof path), kept.path);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     cr_assert(process_start(&stage.process, argv, NULL));
     cr_assert(process_line(&stage.process, SOON_MS, &line));
@@ -308,12 +310,20 @@ static void start_with_few_descriptors(void)
     bystanders_open();
 }
 
+/* 24 KiB may wait for a slow disk beside such segments: the one is less, the other is more. */
+enum { VALUE_BYTES = 10000, LARGE_BYTES = 40000 };
+
+static void publish_zeros(size_t bytes)
+{
+    static const char zeros[LARGE_BYTES];
+    expect_code(bus_publish(bystanders.writer, "large", zeros, bytes), BUS_OK);
+}
+
 /* So much that the journal needs new files. */
 static void write_segments(void)
 {
-    static char large[40000];
-    for (int i = 0; i < 8; i++) {
-        cr_assert_eq(bus_publish(bystanders.writer, "large", large, sizeof large), BUS_OK);
+    for (int i = 0; i < 32; i++) {
+        publish_zeros(VALUE_BYTES);
         must_flush(bystanders.writer);
     }
     bystanders_expect_undisturbed();
@@ -332,17 +342,19 @@ static enum bus_err try_to_open(const char *party, struct bus **out_bus)
     return err;
 }
 
+enum { PARTIES_MAX = 23 }; /* of 100 descriptors 50 are for connections; bystanders have 4 */
+
 /* Parties until two in a row are not let in: they hear so within their own bound.  (One alone may
  * have been too slow for it.)  The others go on, the broker does not spin, and the place of whoever
  * leaves is free. */
 Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
 {
-    enum { MANY = 23 + 1 }; /* of 100 descriptors 50 are for connections; bystanders have 4 */
+    enum { MANY = PARTIES_MAX + 1 };
     struct bus *parties[MANY] = {NULL};
     char name[16];
     int count = 0;
     int64_t busy_ms = 0; /* of the broker, while the last one waited */
-    start_with_few_descriptors();
+    start_with_few_descriptors("");
     for (int refused = 0; refused < 2;) {
         cr_assert_lt(count, MANY);
         snprintf(name, sizeof name, "p%d", count);
@@ -369,10 +381,43 @@ Test(storm, that_takes_all_descriptors_leaves_those_who_are_in)
     bystanders_expect_undisturbed();
 }
 
+static bool has_complained(const char *words)
+{
+    (void)process_wait(&stage.process, 0); /* reads what it says */
+    return strstr(process_complained(&stage.process), words) != NULL;
+}
+
+/* All places are taken, and what one of the parties says is put off while the disk is slow.  It
+ * comes back by another connection as soon as it may, in the place that it had. */
+Test(storm, of_values_for_a_slow_disk_keeps_nobody_out)
+{
+    struct bus *parties[PARTIES_MAX];
+    char name[16];
+    start_with_few_descriptors("append:20");
+    for (int i = 0; i < PARTIES_MAX; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        parties[i] = must_open(name);
+    }
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    for (int round = 0; !has_complained("party.suspect default/p0/1: its connection closed");
+         round++) {
+        cr_assert_lt(test_now_ms(), until_ms, "its connection was not cut");
+        publish_zeros(LARGE_BYTES);
+        snprintf(name, sizeof name, "w%d", round);
+        must_publish(parties[0], name, "still here"); /* a name may be long, and must wait */
+        must_flush(parties[0]);
+        bystanders_expect_undisturbed();
+    }
+    cr_expect(has_complained("until the disk has caught up"));
+    for (int i = 0; i < PARTIES_MAX; i++)
+        must_close(&parties[i]);
+    bystanders_expect_undisturbed();
+}
+
 /* The same by raw peers: they are let go, whoever keeps to the protocol gets in at once. */
 Test(storm, of_silence_takes_no_descriptors_from_parties)
 {
-    start_with_few_descriptors();
+    start_with_few_descriptors("");
     int count = open_silent(300, true);
     struct bus *late = must_open("late");
     must_publish(late, "w", "in");
