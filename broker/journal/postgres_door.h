@@ -82,9 +82,13 @@ struct door_ops {
 };
 struct door {
     const struct door_ops *ops;
-    const char *check;       /* a query of one field, asked in each round trip behind its commit */
-    unsigned hosts;          /* servers that the conninfo names, as far as they were counted */
-    unsigned turn;           /* the first one that is tried by the next connect, modulo hosts */
+    const char *check; /* a query of one field, asked in each round trip behind its commit */
+    unsigned hosts;    /* servers that the conninfo names, as far as they were counted */
+    unsigned turn;     /* the first one that is tried by the next connect, modulo hosts */
+    /* What the next run does once its statements are sent, while the server works; and no run
+     * behind that.  NULL: nothing. */
+    void (*meanwhile)(void *arg);
+    void *meanwhile_arg;
     atomic_bool is_given_up; /* set by another thread: what waits for the server ends soon */
 };
 

@@ -353,6 +353,14 @@ static void libpq_clear(struct door_answer *answer)
     answer->rows = NULL;
 }
 
+static void work_meanwhile(struct door *door)
+{
+    void (*meanwhile)(void *arg) = door->meanwhile;
+    door->meanwhile = NULL;
+    if (meanwhile != NULL)
+        meanwhile(door->meanwhile_arg);
+}
+
 static void libpq_run(struct door *door, const struct door_statement *statements, size_t count,
                       struct door_answer *out)
 {
@@ -360,8 +368,9 @@ static void libpq_run(struct door *door, const struct door_statement *statements
     *out = (struct door_answer){.verdict = DOOR_DONE};
     libpq->is_warned = false;
     libpq->calls++;
-    bool is_whole =
-        send_all(libpq, statements, count) && read_results(libpq, out) && read_check(libpq, out);
+    bool is_sent = send_all(libpq, statements, count);
+    work_meanwhile(door);
+    bool is_whole = is_sent && read_results(libpq, out) && read_check(libpq, out);
     note_prepared(libpq, is_whole && out->verdict == DOOR_DONE);
     if (!is_whole) {
         const char *message =

@@ -8,10 +8,14 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #define SEGMENT "00000000000000000000.journal"
 #define SECOND "00000000000000065536.journal"
@@ -22,6 +26,7 @@ enum {
     FIELDS_MAX = 8,
     TEXT_BYTES = DISK_HOLDER_BYTES,
     BODY_BYTES = 2 * STORE_PIECE_BYTES + 1,
+    WATCHED_AT = 120,
 };
 
 struct piece {
@@ -55,7 +60,11 @@ static struct {
     bool is_named_first; /* by a commit, before a piece */
     bool is_locked;      /* no table can be dropped */
     unsigned drops;      /* so often that was tried */
+    /* What a commit finds in the cache, when its statements are here and when it is over. */
+    uint8_t cached_before, cached_behind;
 } server;
+
+static struct folder folders[2]; /* caches of two machines */
 
 /* What a statement answers. */
 struct rows {
@@ -202,6 +211,30 @@ static void answer_row(struct rows *rows)
     add_row(rows, fields, 4);
 }
 
+/* As another program reads it; 0: nothing is there. */
+static uint8_t cached_byte(int machine, const char *name, uint64_t at)
+{
+    char path[FOLDER_PATH_BYTES_MAX + FORMAT_NAME_BYTES];
+    uint8_t byte = 0;
+    snprintf(path, sizeof path, "%s/%s", folders[machine].path, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && pread(fd, &byte, 1, (off_t)at) != 1)
+        byte = 0;
+    if (fd >= 0)
+        close(fd);
+    return byte;
+}
+
+static void work_meanwhile(struct door *door)
+{
+    void (*meanwhile)(void *arg) = door->meanwhile;
+    door->meanwhile = NULL;
+    server.cached_before = cached_byte(0, SEGMENT, WATCHED_AT);
+    if (meanwhile != NULL)
+        meanwhile(door->meanwhile_arg);
+    server.cached_behind = cached_byte(0, SEGMENT, WATCHED_AT);
+}
+
 /* The whole of it, or nothing. */
 static enum door_verdict commit_all(const struct door_statement *statements, size_t count,
                                     struct rows *rows)
@@ -230,7 +263,6 @@ static void server_run(struct door *door, const struct door_statement *statement
     const char *const versions[] = {version};
     const struct door_statement *last = &statements[count - 1];
     struct rows *rows = calloc(1, sizeof *rows);
-    (void)door;
     cr_assert_not_null(rows);
     *out = (struct door_answer){.verdict = DOOR_DONE, .check = TERMS, .rows = rows};
     if (begins(last, "SELECT current_setting")) {
@@ -262,6 +294,7 @@ static void server_run(struct door *door, const struct door_statement *statement
             drop_table(table_of(last));
     } else if (begins(last, "WITH mine")) {
         out->verdict = commit_all(statements, count, rows);
+        work_meanwhile(door);
         snprintf(out->state, sizeof out->state, "22012");
     } else {
         cr_assert(begins(last, "UPDATE errbus_shard SET ends"), "%s", last->sql);
@@ -325,7 +358,6 @@ static const struct door_ops server_ops = {.connect = server_connect,
 
 /* ---- the disks ------------------------------------------------------------------------------- */
 
-static struct folder folders[2]; /* caches of two machines */
 static char bytes[BODY_BYTES];
 
 static void begin(void)
@@ -567,6 +599,191 @@ Test(disk_postgres, says_nothing_of_a_file_that_is_gone_again)
     cr_assert_eq(disk->ops->sync_names(disk), 0);
     cr_expect_eq(server.commits, 0);
     cr_expect_eq(server.file_count, 0);
+    disk_close(&disk);
+}
+
+/* ---- what the cache gets later --------------------------------------------------------------- */
+
+/* A file with room, as a segment has it: only then its bytes may wait. */
+static int must_make_with_room(struct disk *disk, uint64_t room)
+{
+    int file = must_make(disk, SEGMENT);
+    cr_assert_eq(disk->ops->reserve(disk, file, room), 0);
+    return file;
+}
+
+static void write_from(struct disk *disk, int file, const char *from, size_t count, uint64_t at)
+{
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)from, .iov_len = count};
+    cr_assert_eq(disk_write_all(disk, file, &piece, 1, at), 0);
+}
+
+/* What the next holder finds in the file. */
+static void expect_stored(const char *expected, size_t count)
+{
+    struct disk *next = must_take(1);
+    int file = next->ops->open(next, SEGMENT, DISK_READ);
+    char *found = calloc(1, count);
+    cr_assert_not_null(found);
+    cr_assert_geq(file, 0);
+    cr_assert_eq(disk_read_at(next, file, found, count, 0), (int64_t)count);
+    cr_expect_eq(memcmp(found, expected, count), 0);
+    free(found);
+    next->ops->shut(next, file);
+    disk_close(&next);
+}
+
+Test(disk_postgres, brings_bytes_to_its_cache_while_the_server_works)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, 65536);
+    write_from(disk, file, bytes, 100, 0);
+    write_from(disk, file, bytes + 100, 50, 100);
+    must_sync(disk, file);
+    cr_expect_eq(server.cached_before, 0, "the server has the bytes first");
+    cr_expect_eq(server.cached_behind, (uint8_t)bytes[WATCHED_AT]);
+    cr_assert_eq(server.piece_count, 1);
+    cr_expect_eq(server.pieces[0].bytes, 150);
+    cr_expect_eq(memcmp(server.pieces[0].body, bytes, 150), 0);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* A door that does nothing meanwhile, as one that is not connected, costs no bytes. */
+Test(disk_postgres, brings_bytes_to_its_cache_behind_a_commit_that_failed)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, 65536);
+    write_from(disk, file, bytes, 150, 0);
+    server.epoch++;
+    cr_expect_eq(disk->ops->sync(disk, file), -DISK_FENCED);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), (uint8_t)bytes[WATCHED_AT]);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* Bytes of one range that were written in three places, two of them read back from the cache. */
+Test(disk_postgres, commits_what_its_cache_has_and_what_it_has_not)
+{
+    char expected[9000] = {0};
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, sizeof expected);
+    write_from(disk, file, bytes, 200, 0);
+    write_from(disk, file, bytes + 8192, 50, 8192);
+    write_from(disk, file, bytes + 210, 90, 210);
+    write_from(disk, file, bytes + 200, 10, 200);
+    must_sync(disk, file);
+    memcpy(expected, bytes, 300);
+    memcpy(expected + 8192, bytes + 8192, 50);
+    cr_expect_eq(server.piece_count, 4, "two that were read back around the last one, and another");
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+    expect_stored(expected, sizeof expected);
+}
+
+Test(disk_postgres, commits_what_was_written_over_before_its_cache_had_it)
+{
+    char expected[300];
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, sizeof expected);
+    write_from(disk, file, bytes, 300, 0);
+    write_from(disk, file, bytes + 1000, 100, 50);
+    write_from(disk, file, bytes + 2000, 10, 290);
+    must_sync(disk, file);
+    memcpy(expected, bytes, sizeof expected);
+    memcpy(expected + 50, bytes + 1000, 100);
+    memcpy(expected + 290, bytes + 2000, 10);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+    expect_stored(expected, sizeof expected);
+}
+
+/* Each of these finds in the cache what was written before. */
+Test(disk_postgres, brings_bytes_to_its_cache_before_it_reads_them)
+{
+    enum { READ, OPEN, RENAME, SHUT, UNLINK, WAYS };
+    char found[150];
+    struct disk *disk = must_take(0);
+    for (int way = 0; way < WAYS; way++) {
+        int file = must_make_with_room(disk, 65536);
+        int reader = -1;
+        write_from(disk, file, bytes, sizeof found, 0);
+        if (way == READ) {
+            cr_assert_eq(disk_read_at(disk, file, found, sizeof found, 0), sizeof found);
+            cr_expect_eq(memcmp(found, bytes, sizeof found), 0);
+        } else if (way == OPEN) {
+            reader = disk->ops->open(disk, SEGMENT, DISK_READ);
+            cr_assert_geq(reader, 0);
+        } else if (way == RENAME) {
+            cr_assert_eq(disk->ops->rename(disk, SEGMENT, SECOND), 0);
+        } else if (way == UNLINK) {
+            cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
+        }
+        if (way == SHUT)
+            disk->ops->shut(disk, file);
+        if (way != UNLINK)
+            cr_expect_eq(cached_byte(0, way == RENAME ? SECOND : SEGMENT, WATCHED_AT),
+                         (uint8_t)bytes[WATCHED_AT], "%d", way);
+        if (reader >= 0)
+            disk->ops->shut(disk, reader);
+        if (way != SHUT)
+            disk->ops->shut(disk, file);
+        must_sync(disk, -1);
+    }
+    disk_close(&disk);
+}
+
+/* 8 MiB are kept from the cache, and not one byte more. */
+Test(disk_postgres, keeps_no_more_from_its_cache_than_it_has_memory_for)
+{
+    enum { KEPT = 8 * 1024 * 1024, HALF_MIB = 512 * 1024 };
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, 2 * KEPT);
+    for (uint64_t at = 0; at < KEPT - HALF_MIB; at += HALF_MIB)
+        write_at(disk, file, HALF_MIB, at);
+    write_at(disk, file, HALF_MIB - 1, KEPT - HALF_MIB);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), 0);
+    write_at(disk, file, 1, KEPT - 1);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), 0);
+    write_at(disk, file, 1, KEPT);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), (uint8_t)bytes[WATCHED_AT]);
+    must_sync(disk, file);
+    uint64_t stored = 0;
+    for (size_t i = 0; i < server.piece_count; i++)
+        stored += server.pieces[i].bytes;
+    cr_expect_eq(stored, KEPT + 1);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* Without room in the file a write may fail, and whoever writes wants to know. */
+Test(disk_postgres, writes_at_once_where_a_file_has_no_room)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, WATCHED_AT);
+    write_from(disk, file, bytes, WATCHED_AT + 1, 0);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), (uint8_t)bytes[WATCHED_AT]);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* A cache that cannot be written is the end of the journal here: the next sync fails, and each one
+ * behind it. */
+Test(disk_postgres, fails_where_its_cache_takes_nothing)
+{
+    struct rlimit limit;
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, 65536);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    cr_assert_eq(sigaction(SIGXFSZ, &ignore, NULL), 0);
+    write_from(disk, file, bytes, 150, 4096);
+    struct rlimit small = {.rlim_cur = 4096, .rlim_max = limit.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    cr_expect_eq(disk->ops->sync(disk, file), -EFBIG);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect_eq(disk->ops->sync(disk, file), -EFBIG);
+    disk->ops->shut(disk, file);
     disk_close(&disk);
 }
 
