@@ -49,6 +49,9 @@ struct bus_error error_none = {.refs = 1,
                                .root = &error_none};
 
 STATIC_ERROR(error_no_memory, "errbus.no_memory", "out of memory");
+STATIC_ERROR(error_no_resources, "errbus.no_memory",
+             "no file descriptor, thread or memory is left for a connection: allow more open files "
+             "(ulimit -n), or close a bus that is not needed");
 STATIC_ERROR(error_timed_out, "errbus.timed_out", "the call's timeout passed");
 STATIC_ERROR(error_closed, "errbus.closed", "the bus was stopped or closed here");
 STATIC_ERROR(error_forked, "errbus.forked",

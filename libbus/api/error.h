@@ -8,6 +8,7 @@
 /* Errors that cost no memory. */
 extern struct bus_error error_none; /* an empty error */
 extern struct bus_error error_no_memory;
+extern struct bus_error error_no_resources; /* of that type, too: for a connection */
 extern struct bus_error error_timed_out;
 extern struct bus_error error_closed;
 extern struct bus_error error_forked;

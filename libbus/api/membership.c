@@ -174,7 +174,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
         link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
         (void)membership_close(&bus, BUS_POLL); /* it owes nothing yet */
-        return error_give(reterr, BUS_ENOMEM, &error_no_memory);
+        return error_give(reterr, BUS_ENOMEM, &error_no_resources);
     }
     bus->options.run = NULL; /* the caller's */
     bus->options.auditor = NULL;

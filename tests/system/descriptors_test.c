@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -74,6 +75,9 @@ Test(descriptors, that_are_too_few_are_told_to_who_opens)
         cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         cr_expect(err == BUS_OK || err == BUS_ENOMEM || err == BUS_ETIMEDOUT, "%d spare: %s", spare,
                   code_name(err));
+        if (err == BUS_ENOMEM)
+            cr_expect_not_null(strstr(bus_error_message(error), "ulimit -n"), "%s",
+                               bus_error_message(error));
         refused += err == BUS_ENOMEM;
         opened = err == BUS_OK;
         bus_error_unref(&error);
