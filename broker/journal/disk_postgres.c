@@ -753,7 +753,6 @@ static int postgres_rename(struct disk *disk, const char *from, const char *to)
     struct cached *old = find_cached(postgres, to);
     if (strlen(to) >= FORMAT_NAME_BYTES)
         return -ENAMETOOLONG;
-    write_behind(postgres);
     int result = postgres->folder->ops->rename(postgres->folder, from, to);
     if (result < 0 || cached == NULL)
         return result;
@@ -767,7 +766,6 @@ static int postgres_rename(struct disk *disk, const char *from, const char *to)
 static int postgres_unlink(struct disk *disk, const char *name)
 {
     struct postgres *postgres = postgres_of(disk);
-    write_behind(postgres);
     int result = postgres->folder->ops->unlink(postgres->folder, name);
     struct cached *cached = result == 0 ? find_cached(postgres, name) : NULL;
     if (cached != NULL)

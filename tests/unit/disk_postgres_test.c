@@ -62,6 +62,7 @@ static struct {
     unsigned drops;      /* so often that was tried */
     /* What a commit finds in the cache, when its statements are here and when it is over. */
     uint8_t cached_before, cached_behind;
+    bool is_idle; /* it lets the caller do nothing meanwhile */
 } server;
 
 static struct folder folders[2]; /* caches of two machines */
@@ -227,7 +228,7 @@ static uint8_t cached_byte(int machine, const char *name, uint64_t at)
 
 static void work_meanwhile(struct door *door)
 {
-    void (*meanwhile)(void *arg) = door->meanwhile;
+    void (*meanwhile)(void *arg) = server.is_idle ? NULL : door->meanwhile;
     door->meanwhile = NULL;
     server.cached_before = cached_byte(0, SEGMENT, WATCHED_AT);
     if (meanwhile != NULL)
@@ -649,15 +650,39 @@ Test(disk_postgres, brings_bytes_to_its_cache_while_the_server_works)
     disk_close(&disk);
 }
 
-/* A door that does nothing meanwhile, as one that is not connected, costs no bytes. */
-Test(disk_postgres, brings_bytes_to_its_cache_behind_a_commit_that_failed)
+Test(disk_postgres, brings_bytes_to_its_cache_behind_a_commit_at_the_latest)
 {
     struct disk *disk = must_take(0);
     int file = must_make_with_room(disk, 65536);
+    server.is_idle = true;
     write_from(disk, file, bytes, 150, 0);
-    server.epoch++;
-    cr_expect_eq(disk->ops->sync(disk, file), -DISK_FENCED);
+    must_sync(disk, file);
+    cr_expect_eq(server.cached_behind, 0);
     cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), (uint8_t)bytes[WATCHED_AT]);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* One file goes on where the bytes of another end, and has bytes where the other has some. */
+Test(disk_postgres, keeps_the_bytes_of_files_apart)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make_with_room(disk, 400);
+    int other = must_make(disk, SECOND);
+    cr_assert_eq(disk->ops->reserve(disk, other, 400), 0);
+    write_from(disk, file, bytes, 300, 0);
+    write_from(disk, other, bytes + 1300, 50, 300);
+    write_from(disk, other, bytes + 1000, 100, 0);
+    must_sync(disk, file);
+    cr_assert_eq(server.piece_count, 3);
+    for (size_t i = 0; i < server.piece_count; i++) {
+        const struct piece *piece = &server.pieces[i];
+        const char *expected =
+            bytes + piece->at + (piece->file == named(SECOND)->number ? 1000 : 0);
+        cr_expect_eq(memcmp(piece->body, expected, piece->bytes), 0, "piece %zu", i);
+    }
+    cr_expect_eq(cached_byte(0, SECOND, 310), (uint8_t)bytes[1310]);
+    disk->ops->shut(disk, other);
     disk->ops->shut(disk, file);
     disk_close(&disk);
 }
@@ -701,7 +726,7 @@ Test(disk_postgres, commits_what_was_written_over_before_its_cache_had_it)
 /* Each of these finds in the cache what was written before. */
 Test(disk_postgres, brings_bytes_to_its_cache_before_it_reads_them)
 {
-    enum { READ, OPEN, RENAME, SHUT, UNLINK, WAYS };
+    enum { READ, OPEN, SHUT, WAYS };
     char found[150];
     struct disk *disk = must_take(0);
     for (int way = 0; way < WAYS; way++) {
@@ -714,16 +739,10 @@ Test(disk_postgres, brings_bytes_to_its_cache_before_it_reads_them)
         } else if (way == OPEN) {
             reader = disk->ops->open(disk, SEGMENT, DISK_READ);
             cr_assert_geq(reader, 0);
-        } else if (way == RENAME) {
-            cr_assert_eq(disk->ops->rename(disk, SEGMENT, SECOND), 0);
-        } else if (way == UNLINK) {
-            cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
-        }
-        if (way == SHUT)
+        } else {
             disk->ops->shut(disk, file);
-        if (way != UNLINK)
-            cr_expect_eq(cached_byte(0, way == RENAME ? SECOND : SEGMENT, WATCHED_AT),
-                         (uint8_t)bytes[WATCHED_AT], "%d", way);
+        }
+        cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), (uint8_t)bytes[WATCHED_AT], "%d", way);
         if (reader >= 0)
             disk->ops->shut(disk, reader);
         if (way != SHUT)
@@ -731,6 +750,29 @@ Test(disk_postgres, brings_bytes_to_its_cache_before_it_reads_them)
         must_sync(disk, -1);
     }
     disk_close(&disk);
+}
+
+/* What is written under a new name follows it; what is made anew keeps nothing of the old. */
+Test(disk_postgres, keeps_bytes_apart_from_names)
+{
+    char expected[300] = {0};
+    struct disk *disk = must_take(0);
+    int old = must_make_with_room(disk, sizeof expected);
+    write_from(disk, old, bytes, 150, 0);
+    int file = must_make(disk, SEGMENT);
+    cr_assert_eq(disk->ops->reserve(disk, file, sizeof expected), 0);
+    write_from(disk, file, bytes + 1000, 10, 200);
+    cr_assert_eq(disk->ops->rename(disk, SEGMENT, SECOND), 0);
+    write_from(disk, file, bytes + 1010, 10, 210);
+    cr_assert_eq(disk->ops->rename(disk, SECOND, SEGMENT), 0);
+    must_sync(disk, file);
+    disk->ops->shut(disk, old);
+    disk->ops->shut(disk, file);
+    memcpy(expected + 200, bytes + 1000, 20);
+    cr_expect_eq(cached_byte(0, SEGMENT, WATCHED_AT), 0);
+    cr_expect_eq(cached_byte(0, SEGMENT, 205), (uint8_t)bytes[1005]);
+    disk_close(&disk);
+    expect_stored(expected, sizeof expected);
 }
 
 /* 8 MiB are kept from the cache, and not one byte more. */
@@ -782,7 +824,8 @@ Test(disk_postgres, fails_where_its_cache_takes_nothing)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
     cr_expect_eq(disk->ops->sync(disk, file), -EFBIG);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    cr_expect_eq(disk->ops->sync(disk, file), -EFBIG);
+    write_from(disk, file, bytes + 150, 10, 4246);
+    cr_expect_eq(disk->ops->sync(disk, file), -EFBIG, "%s", "though this write succeeds");
     disk->ops->shut(disk, file);
     disk_close(&disk);
 }
