@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* store_door_test.c -- the door to PostgreSQL, before a server of its own. */
+#include "broker/journal/postgres_door.h"
+#include "tests/lib/postgres.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#define SLOW "SELECT pg_sleep(3)"
+#define WORKS "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = '" SLOW "'"
+
+static struct postgres postgres;
+static unsigned calls;
+static bool did_server_work;
+
+static void count_call(void *arg)
+{
+    (void)arg;
+    calls++;
+}
+
+static void see_server(void *arg)
+{
+    count_call(NULL);
+    did_server_work = postgres_await(arg, 0, WORKS);
+}
+
+static void run(struct door *door, const char *sql, enum door_verdict expected)
+{
+    struct door_statement statement = {.count = 0};
+    struct door_answer answer;
+    snprintf(statement.sql, sizeof statement.sql, "%s", sql);
+    door->ops->run(door, &statement, 1, &answer);
+    cr_expect_eq(answer.verdict, expected, "%s", answer.why);
+    door->ops->clear(&answer);
+}
+
+/* What is to be done while the server works is done then, once, and also where nothing is sent. */
+Test(store_door, lets_the_caller_work_while_the_server_does, .timeout = 120)
+{
+    char why[DOOR_WHY_BYTES];
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING);
+    cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    cr_assert(door->ops->connect(door, postgres.conninfo, why), "%s", why);
+    door->meanwhile = see_server;
+    door->meanwhile_arg = &postgres;
+    run(door, SLOW, DOOR_DONE);
+    cr_expect(did_server_work);
+    run(door, "SELECT 1", DOOR_DONE);
+    cr_expect_eq(calls, 1);
+    door->ops->disconnect(door);
+    door->meanwhile = count_call;
+    run(door, "SELECT 1", DOOR_DOUBT);
+    cr_expect_eq(calls, 2);
+    door->ops->close(door);
+    postgres_fini(&postgres);
+}
