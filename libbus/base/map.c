@@ -2,17 +2,13 @@
 /* map.c -- the two maps; see map.h. */
 #include "libbus/base/map.h"
 
+#include "libbus/base/mix.h"
+
 enum { ROOM_MIN = 16 };
 
-/* The finaliser of splitmix64: every bit of the key reaches every bit of the hash. */
 static uint32_t hash_id(uint64_t key)
 {
-    key ^= key >> 30;
-    key *= UINT64_C(0xbf58476d1ce4e5b9);
-    key ^= key >> 27;
-    key *= UINT64_C(0x94d049bb133111eb);
-    key ^= key >> 31;
-    return (uint32_t)key;
+    return (uint32_t)mix_bits(key);
 }
 
 /* FNV-1a, finished as above: names are short and the map is not exposed to chosen collisions
