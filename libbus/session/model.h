@@ -31,7 +31,11 @@
 #include "libbus/session/uploads.h"
 #include "libbus/session/wants.h"
 
-#define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS) /* between two attempts to connect */
+/* Between two attempts to connect: the first back-off, and the longest first one of a client that
+ * was up.  That one is a tenth of its grace, so that there is time for several attempts. */
+#define SESSION_BACKOFF_MIN_NS (20 * SESSION_NS_PER_MS)
+#define SESSION_BACKOFF_LOST_NS (100 * SESSION_NS_PER_MS)
+enum { SESSION_GRACE_PARTS = 10 };
 /* A broker that takes over is there within seconds.  For so long after the last word of a broker a
  * client with several endpoints waits an eighth of a beat at most between two attempts. */
 #define SESSION_HASTE_NS (10000 * SESSION_NS_PER_MS)

@@ -6,6 +6,7 @@
  * back-off.  session_finish() ends the session itself. */
 #include "libbus/session/session_connection.h"
 
+#include "libbus/base/mix.h"
 #include "libbus/base/must.h"
 #include "libbus/session/model.h"
 #include "libbus/session/session_errors.h"
@@ -126,14 +127,35 @@ static int64_t longer_backoff_ns(const struct session *session)
     return session->backoff_ns < most_ns / 2 ? session->backoff_ns * 2 : most_ns;
 }
 
-void session_lose_link(struct session *session)
+/* The back-off behind a connection that was up.  A client with a short grace takes less time. */
+void session_restart_backoff(struct session *session)
+{
+    int64_t backoff_ns = ns_of_ms(session->options.grace_ms) / SESSION_GRACE_PARTS;
+    if (backoff_ns < SESSION_BACKOFF_MIN_NS)
+        backoff_ns = SESSION_BACKOFF_MIN_NS;
+    if (backoff_ns > SESSION_BACKOFF_LOST_NS)
+        backoff_ns = SESSION_BACKOFF_LOST_NS;
+    session->backoff_ns = earlier_ns(backoff_ns, longest_backoff_ns(session));
+}
+
+/* A time below that.  When a broker ends, all of its clients lose their connections at the same
+ * moment.  If they all dialled at the same moments, too, they would take the processors of their
+ * machines from everybody else, and would come to the next broker at once.  The time depends on the
+ * client's id and its dials alone, so a simulation repeats it. */
+static int64_t drawn_ns(const struct session *session, int64_t below_ns)
+{
+    uint64_t drawn = mix_bits(session->options.client + session->dials);
+    return (int64_t)(drawn % (uint64_t)below_ns);
+}
+
+static void lose_link_until(struct session *session, int64_t retry_ns)
 {
     if (session->phase == PHASE_OVER || session->phase == PHASE_WAIT)
         return;
     session->stage_bytes = 0;
     if (session->part != NULL)
         spares_give(&session->spares, &session->part);
-    session->retry_ns = later_ns(session->attempt_ns, session->backoff_ns);
+    session->retry_ns = retry_ns;
     if (session->phase != PHASE_UP)
         session->backoff_ns = longer_backoff_ns(session);
     session->hops = 0;
@@ -144,19 +166,34 @@ void session_lose_link(struct session *session)
         session_dial(session);
 }
 
+void session_lose_link(struct session *session)
+{
+    int64_t pause_ns = session->backoff_ns - drawn_ns(session, session->backoff_ns / 2);
+    lose_link_until(session, later_ns(session->attempt_ns, pause_ns));
+}
+
+/* The other side closed the connection, as it may have closed those of all its clients. */
+static void lose_closed_link(struct session *session)
+{
+    if (session->phase == PHASE_UP)
+        lose_link_until(session, later_ns(session->now_ns, drawn_ns(session, session->backoff_ns)));
+    else
+        session_lose_link(session);
+}
+
 /* A broker that restarts sends BYE too.  So the session ends only if no broker comes back in time.
  * A BYE from a broker that did not welcome us (at a second endpoint) says nothing about our
  * broker. */
 void session_bye(struct session *session)
 {
     session->is_bye_said = session->is_bye_said || session->phase != PHASE_GREET;
-    session_lose_link(session);
+    lose_closed_link(session);
 }
 
 void session_link_closed(struct session *session, int64_t now_ns)
 {
     session_see_time(session, now_ns);
-    session_lose_link(session);
+    lose_closed_link(session);
 }
 
 enum session_action session_action(struct session *session)

@@ -18,8 +18,11 @@ void session_dial(struct session *session);
 /* With SESSION_CONNECT_CONTROL: the endpoint to connect to in place of the next one, because a
  * broker said that our job is there; "": none.  It is given once. */
 void session_elsewhere(struct session *session, char out[LIMIT_ENDPOINT_BYTES + 1]);
-/* Gives the connection up; the next one starts after the back-off. */
+/* Gives the connection up.  The next one starts when the back-off is over, counted from the start
+ * of this one.  A part of its second half is left out, another one for each client and dial. */
 void session_lose_link(struct session *session);
+/* The connection is up: from now on the back-off is that of a client that was up. */
+void session_restart_backoff(struct session *session);
 /* A part came alone on the data channel: the broker says that it is none.  Anything else breaks the
  * protocol. */
 void session_data_refused_in(struct session *session, int64_t now_ns, struct span part);

@@ -142,11 +142,11 @@ static void stand(struct session *session)
 {
     (void)phase_move(&session->phase, PHASE_ATTACHED); /* the callers checked the phase */
     session->is_welcome = true;
-    session->backoff_ns = SESSION_BACKOFF_MIN_NS;
     session->is_sent_on = false;
     session->hops = 0;
     session->given_up = 0;
     session->alive_ns = session->now_ns;
+    session_restart_backoff(session);
     session->beat_ns = session->now_ns;
     session->news.is_state = true;
     session->news.is_accepted = true; /* WELCOME may have reached marks */

@@ -334,14 +334,14 @@ Test(scenario, goes_on_after_a_broken_connection)
     scene_break(&scene, "alice"); /* before anything has arrived */
     scene_publish(&scene, "alice", "alice/w", "2");
     scene_run(&scene, 26);
-    scene_break(&scene, "bob"); /* while frames are on their way to him */
+    scene_break(&scene, "bob"); /* while the third value is on its way to him */
     scene_run(&scene, 100);
     scene_publish(&scene, "alice", "alice/w", "3");
     scene_flush(&scene, "alice");
     scene_run(&scene, 100);
-    EXPECT(BOTH_UP "[ 108] bob: alice/w 0 = 0\n"
-                   "[ 108] bob: alice/w 1 = 1\n"
-                   "[ 114] bob: alice/w 2 = 2\n"
+    EXPECT(BOTH_UP "[ 114] bob: alice/w 0 = 0\n"
+                   "[ 114] bob: alice/w 1 = 1\n"
+                   "[ 137] bob: alice/w 2 = 2\n"
                    "[ 222] alice: flushed\n"
                    "[ 226] bob: alice/w 3 = 3\n");
     expect_end();
@@ -400,7 +400,7 @@ Test(scenario, tells_the_party_of_a_broker_that_forgot_it)
     world_replace_broker(scene.stage.world);
     scene_run(&scene, 500);
     EXPECT("[   2] alice: up, incarnation 1\n"
-           "[  57] alice: over, ELOST, job/alice/1/1 broker_lost errbus.session\n");
+           "[  63] alice: over, ELOST, job/alice/1/1 broker_lost errbus.session\n");
     expect_end();
 }
 
@@ -446,9 +446,9 @@ Test(scenario, goes_on_as_if_there_had_been_a_pause_when_the_broker_is_back)
     EXPECT(BOTH_UP "[  42] bob: awaited alice/w 1 = 1\n"
                    "[  60] the broker is killed\n"
                    "[ 360] the broker is back\n"
-                   "[ 423] bob: alice/w 0 = 0\n"
-                   "[ 423] bob: alice/w 1 = 1\n"
-                   "[ 423] bob: alice/w 2 = 2\n");
+                   "[ 434] bob: alice/w 0 = 0\n"
+                   "[ 434] bob: alice/w 1 = 1\n"
+                   "[ 434] bob: alice/w 2 = 2\n");
     expect_end();
 }
 
@@ -484,7 +484,7 @@ Test(scenario, welcomes_who_was_not_welcomed_yet_into_the_same_incarnation)
     EXPECT("[   2] bob: up, incarnation 1\n"
            "[  41] the broker is killed\n"
            "[ 141] the broker is back\n"
-           "[ 195] alice: up, incarnation 1\n"
+           "[ 166] alice: up, incarnation 1\n"
            "[ 843] bob: alice/w 0 = 0\n");
     expect_end();
 }

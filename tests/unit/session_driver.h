@@ -227,11 +227,21 @@ static inline void driver_up(struct driver *d)
     driver_greet(d, false);
 }
 
-/* The connection breaks, and is begun anew at once: the last one is older than the back-off. */
+/* Until the session begins a connection. */
+static inline void driver_wait_for_dial(struct driver *d)
+{
+    while (!session_has_action(d->session)) {
+        d->now_ns = session_deadline_ns(d->session);
+        session_tick(d->session, d->now_ns);
+    }
+}
+
+/* The connection breaks, and another one is begun. */
 static inline void driver_break_link(struct driver *d)
 {
     d->now_ns += 500 * DRIVER_MS;
     session_link_closed(d->session, d->now_ns);
+    driver_wait_for_dial(d);
 }
 
 /* The session asks for a topic, and is answered so. */
