@@ -387,6 +387,16 @@ static bool has_complained(const char *words)
     return strstr(process_complained(&stage.process), words) != NULL;
 }
 
+static unsigned count_complaints(const char *words)
+{
+    unsigned count = 0;
+    (void)process_wait(&stage.process, 0); /* reads what it says */
+    for (const char *at = process_complained(&stage.process); (at = strstr(at, words)) != NULL;
+         at++)
+        count++;
+    return count;
+}
+
 /* All places are taken, and what one of the parties says is put off while the disk is slow.  It
  * comes back by another connection as soon as it may, in the place that it had. */
 Test(storm, of_values_for_a_slow_disk_keeps_nobody_out)
@@ -411,6 +421,35 @@ Test(storm, of_values_for_a_slow_disk_keeps_nobody_out)
     cr_expect(has_complained("until the disk has caught up"));
     for (int i = 0; i < PARTIES_MAX; i++)
         must_close(&parties[i]);
+    bystanders_expect_undisturbed();
+}
+
+/* The same of all parties at once: each dials at a moment of its own, and by then the broker knows
+ * that the place is free. */
+Test(storm, of_values_of_all_for_a_slow_disk_keeps_nobody_out)
+{
+    struct bus *parties[PARTIES_MAX];
+    char name[32];
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    start_with_few_descriptors("append:20");
+    for (int i = 0; i < PARTIES_MAX; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        parties[i] = must_open(name);
+    }
+    for (int round = 0; count_complaints(": its connection closed") < PARTIES_MAX; round++) {
+        cr_assert_lt(test_now_ms(), until_ms, "their connections were not cut");
+        publish_zeros(LARGE_BYTES);
+        for (int i = 0; i < PARTIES_MAX; i++) {
+            snprintf(name, sizeof name, "w%d", round);
+            must_publish(parties[i], name, "still here");
+        }
+        for (int i = 0; i < PARTIES_MAX; i++)
+            must_flush(parties[i]);
+        bystanders_expect_undisturbed();
+    }
+    for (int i = 0; i < PARTIES_MAX; i++)
+        must_close(&parties[i]);
+    cr_expect_eq(count_complaints("party.lost"), 0);
     bystanders_expect_undisturbed();
 }
 
