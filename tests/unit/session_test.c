@@ -604,27 +604,62 @@ Test(session, dials_at_another_moment_than_other_clients)
     cr_expect_eq(again_ns, first_ns, "a simulation repeats it");
 }
 
+/* A broker that is stopped says BYE to all of its clients at once. */
+Test(session, dials_after_a_bye_as_after_a_closed_connection)
+{
+    struct session_options options = driver_options("alice");
+    int64_t closed_ns = 0, next_ns = 0;
+    pauses_of(&options, &closed_ns, &next_ns);
+    cr_assert_gt(closed_ns, 0);
+    driver_up(&d);
+    d.now_ns += 500 * DRIVER_MS;
+    int64_t from_ns = d.now_ns;
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    driver_wait_for_dial(&d);
+    cr_expect_eq(d.now_ns - from_ns, closed_ns);
+    driver_fini(&d);
+}
+
+/* The longest of the two pauses over a hundred clients must be nearly this. */
+static void expect_pauses(int64_t heartbeat_ms, uint32_t endpoints, int64_t grace_ms,
+                          int64_t most_ms)
+{
+    int64_t first_ns = 0, next_ns = 0, latest_ns = 0, longest_ns = 0;
+    struct session_options options = driver_options("alice");
+    options.heartbeat_ms = heartbeat_ms;
+    options.endpoints = endpoints;
+    options.grace_ms = grace_ms;
+    for (uint64_t client = 1; client <= 100; client++) {
+        options.client = client * UINT64_C(0x9e3779b97f4a7c15);
+        pauses_of(&options, &first_ns, &next_ns);
+        latest_ns = first_ns > latest_ns ? first_ns : latest_ns;
+        longest_ns = next_ns > longest_ns ? next_ns : longest_ns;
+    }
+    int64_t most_ns = most_ms * DRIVER_MS;
+    cr_expect(latest_ns < most_ns && latest_ns > most_ns * 9 / 10, "%d ms", (int)grace_ms);
+    cr_expect(longest_ns <= most_ns && longest_ns > most_ns * 9 / 10, "%d ms", (int)grace_ms);
+}
+
 /* A tenth of the grace, from 20 to 100 ms, so that there is time for several attempts. */
 Test(session, dials_sooner_the_shorter_its_grace)
 {
-    static const struct {
-        int64_t grace_ms, longest_ms;
-    } cases[] = {{0, 20},    {199, 20},   {200, 20},   {201, 21},    {500, 50},
-                 {999, 100}, {1000, 100}, {1001, 100}, {60000, 100}, {LIMIT_PERIOD_MS_MAX, 100}};
-    struct session_options options = driver_options("alice");
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int64_t first_ns = 0, next_ns = 0, latest_ns = 0, longest_ns = 0;
-        options.grace_ms = cases[i].grace_ms;
-        for (uint64_t client = 1; client <= 100; client++) {
-            options.client = client * UINT64_C(0x9e3779b97f4a7c15);
-            pauses_of(&options, &first_ns, &next_ns);
-            latest_ns = first_ns > latest_ns ? first_ns : latest_ns;
-            longest_ns = next_ns > longest_ns ? next_ns : longest_ns;
-        }
-        int64_t asked_ns = cases[i].longest_ms * DRIVER_MS;
-        cr_expect(latest_ns < asked_ns && latest_ns > asked_ns * 9 / 10, "%zu", i);
-        cr_expect(longest_ns <= asked_ns && longest_ns > asked_ns * 9 / 10, "%zu", i);
-    }
+    expect_pauses(1000, 1, 0, 20);
+    expect_pauses(1000, 1, 199, 20);
+    expect_pauses(1000, 1, 200, 20);
+    expect_pauses(1000, 1, 250, 25);
+    expect_pauses(1000, 1, 500, 50);
+    expect_pauses(1000, 1, 999, 100);
+    expect_pauses(1000, 1, 1000, 100);
+    expect_pauses(1000, 1, 1500, 100);
+    expect_pauses(1000, 1, LIMIT_PERIOD_MS_MAX, 100);
+}
+
+/* At most a beat, and an eighth of one where another endpoint is. */
+Test(session, dials_sooner_the_shorter_its_beat)
+{
+    expect_pauses(50, 1, 1000, 50);
+    expect_pauses(400, 2, 1000, 50);
+    expect_pauses(LIMIT_HEARTBEAT_MS_MIN, 1, 1000, LIMIT_HEARTBEAT_MS_MIN);
 }
 
 /* Silence is noticed by each client at another time, so it waits for nothing more. */
