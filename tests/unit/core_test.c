@@ -1583,6 +1583,31 @@ Test(core, acknowledges_nothing_of_another_name_that_takes_the_place_of_one_that
            "12 < sub 3 payload 6 x1\n12 < sub 3 payload 7 x1\n");
 }
 
+/* Bob began behind a slot of alice's that is open still, and acknowledged the value behind it. */
+Test(core, sends_nothing_again_that_was_acknowledged_behind_an_open_slot)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    uint32_t b = open_topic(2, "bob/b");
+    reserve(1, a, 0);
+    publish(1, a, 1, 1, 5);
+    subscribe(2, 1, "alice/a", "deep", 1, 0);
+    ack_after(2, 1, 1, a, 2);
+    reconnect(2);
+    ack_after(2, 1, 1, a, 2);
+    unsubscribe(2, 1, false);
+    forget();
+    subscribe(2, 2, "alice/a", "deep", 1, 0);
+    EXPECT("2 < subscribed 0\n");
+    publish(2, b, 0, 1, 8);
+    publish(1, a, 2, 1, 6);
+    forget();
+    unsubscribe(2, 2, false);
+    subscribe(2, 3, "alice/a", "deep", 1, 0);
+    EXPECT("2 < accepted 1 6\n2 < subscribed 0\n2 < accepted 1 7\n12 < sub 3 payload 6 x1\n");
+}
+
 /* Bob has closed it, so he tells no position of it when he comes back; what he had acknowledged
  * before, he says again. */
 Test(core, takes_an_acknowledgement_again_of_a_name_that_was_closed_meanwhile)
@@ -1653,6 +1678,54 @@ Test(core, tells_of_a_refusal_that_it_cannot_remember)
     memory.resize = heap_resize;
     cr_expect_eq(number_of_refusal(), 0);
     EXPECT("1 < refusal #0 (rejected of )\n1 < accepted 2 0\n");
+}
+
+static uint64_t until_failure; /* of so many allocations the last one fails */
+
+static void *resize_but_one(struct memory *from, void *block, size_t old_bytes, size_t new_bytes)
+{
+    bool is_failing = new_bytes > old_bytes && --until_failure == 0;
+    return is_failing ? NULL : heap_resize(from, block, old_bytes, new_bytes);
+}
+
+/* Bob's subscription gets another pattern, which names carol, and the n-th allocation fails.
+ * Whether that was refused. */
+static bool add_pattern_with_failure(uint64_t n, const struct msg *add)
+{
+    forget();
+    until_failure = n;
+    heap_resize = memory.resize;
+    memory.resize = resize_but_one;
+    message(2, *add);
+    memory.resize = heap_resize;
+    return strstr(said, "2 < subscribed 0\n") == NULL;
+}
+
+/* Bob is not told that it was refused, and asks again.  Then he is told of carol's end, and gets
+ * what she wrote, whatever there was no room for. */
+Test(core, adds_the_rest_of_a_pattern_that_had_no_room)
+{
+    uint64_t refused = 0;
+    for (bool is_refused = true; is_refused; refused += is_refused) {
+        memset(numbers, 0, sizeof numbers);
+        memset(frames, 0, sizeof frames);
+        restart();
+        join_all(3);
+        uint32_t c = open_topic(3, "carol/c");
+        publish(3, c, 0, 1, 5);
+        subscribe(2, 1, "alice/a", "", 0, 0);
+        const struct msg add = {
+            .type = MSG_SUB_ADD,
+            .as.sub_add = {.number = ++numbers[2], .sub = 1, .pattern = span_text("carol/#")}};
+        is_refused = add_pattern_with_failure(refused + 1, &add);
+        message(2, add);
+        cr_expect_not_null(strstr(said, "2 < subscribed 0\n"), "%s", said);
+        cr_expect_not_null(strstr(said, "12 < sub 1 payload 5 x1\n"), "%s", said);
+        forget();
+        leave(3, 0);
+        cr_expect_not_null(strstr(said, "12 < sub 1 end #1"), "after %d: %s", (int)refused, said);
+    }
+    cr_expect_gt(refused, 3, "%d", (int)refused);
 }
 
 /* It completes by what it had said before, and its session stands: the facts say so, too. */

@@ -75,12 +75,11 @@ bool sub_follow_all(struct core *core, struct sub *sub)
     return true;
 }
 
-/* One more pattern: its topics, and the party that it names.  false: no room. */
-static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
+/* The topics of a pattern, and the party that it names, unless they are followed already.  false:
+ * no room for all of that. */
+static bool follow_pattern(struct core *core, struct sub *sub, struct span pattern)
 {
     struct span party;
-    if (!sub_keep_pattern(core, sub, pattern))
-        return false;
     LIST_EACH(link, &sub->job->topic_list) {
         if (link == &sub->job->trim_at)
             continue;
@@ -93,6 +92,11 @@ static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
     }
     return sub_is_place(sub) || !pattern_names_party(pattern, &party) ||
            add_watch(core, sub, party);
+}
+
+static bool add_pattern(struct core *core, struct sub *sub, struct span pattern)
+{
+    return sub_keep_pattern(core, sub, pattern) && follow_pattern(core, sub, pattern);
 }
 
 struct sub *sub_make(struct core *core, uint32_t id, struct party *party, struct span name,
@@ -369,6 +373,25 @@ void sub_open(struct core *core, struct session *session, const struct msg_subsc
     notice_wait_all(core, sub);
 }
 
+static bool has_pattern(const struct sub *sub, struct span pattern)
+{
+    for (uint32_t i = 0; i < sub->pattern_count; i++)
+        if (span_equal(sub->patterns[i], pattern))
+            return true;
+    return false;
+}
+
+static void answer_added(struct core *core, struct sub *sub, uint64_t number, bool is_added)
+{
+    sub_answer(core, sub->session, number, sub->number, is_added ? CODE_OK : CODE_EFULL,
+               is_added ? "" : ERROR_TYPE_FULL,
+               is_added ? "" : "the subscription has no room for another pattern");
+    if (!is_added)
+        return;
+    sub_ready(core, sub);
+    notice_wait_all(core, sub);
+}
+
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg)
 {
     uint32_t number = (uint32_t)msg->sub;
@@ -378,11 +401,11 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
                    "there is no such subscription");
         return;
     }
-    for (uint32_t i = 0; i < sub->pattern_count; i++)
-        if (span_equal(sub->patterns[i], msg->pattern)) {
-            sub_answer(core, session, msg->number, number, CODE_OK, "", "");
-            return;
-        }
+    if (has_pattern(sub, msg->pattern)) { /* said again: perhaps there was no room for all of it */
+        answer_added(core, sub, msg->number,
+                     sub_is_member(sub) || follow_pattern(core, sub, msg->pattern));
+        return;
+    }
     if (!pattern_is_valid(msg->pattern))
         sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_NAME,
                    "the pattern is not well formed");
@@ -392,14 +415,10 @@ void sub_add(struct core *core, struct session *session, const struct msg_sub_ad
     else if (sub_is_member(sub))
         sub_answer(core, session, msg->number, number, CODE_EDENIED, ERROR_TYPE_GROUP_DIFFERS,
                    "the pattern of a group is fixed when it is made");
-    else if (sub->pattern_count >= LIMIT_SUB_PATTERNS || !add_pattern(core, sub, msg->pattern))
-        sub_answer(core, session, msg->number, number, CODE_EFULL, ERROR_TYPE_FULL,
-                   "the subscription has no room for another pattern");
-    else {
-        sub_answer(core, session, msg->number, number, CODE_OK, "", "");
-        sub_ready(core, sub);
-        notice_wait_all(core, sub);
-    }
+    else
+        answer_added(core, sub, msg->number,
+                     sub->pattern_count < LIMIT_SUB_PATTERNS &&
+                         add_pattern(core, sub, msg->pattern));
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */

@@ -108,16 +108,20 @@ void sub_ready(struct core *core, struct sub *sub)
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-/* FROM_NOW: the first slot that is not settled yet. */
-static uint64_t first_unsettled(const struct topic *topic)
+/* The first slot from this one on that is not settled yet. */
+static uint64_t first_unsettled(const struct topic *topic, uint64_t from_seq)
 {
     uint64_t seq = topic->slots.next_seq;
     uint32_t open_left = topic->open_count;
-    for (uint32_t i = topic->slots.count; i-- > 0 && open_left > 0;)
-        if (slot_table_at(&topic->slots, i)->state == SLOT_OPEN) {
-            seq = slot_table_at(&topic->slots, i)->first_seq;
+    for (uint32_t i = topic->slots.count; i-- > 0 && open_left > 0;) {
+        const struct slot_entry *entry = slot_table_at(&topic->slots, i);
+        if (entry->first_seq < from_seq)
+            break;
+        if (entry->state == SLOT_OPEN) {
+            seq = entry->first_seq;
             open_left -= 1;
         }
+    }
     return seq;
 }
 
@@ -157,7 +161,7 @@ bool sub_follow(struct core *core, struct sub *sub, struct topic *topic)
     if (sub->from_seq == FROM_OLDEST)
         seq = slot_table_first_seq(&topic->slots);
     else if (sub->from_seq == FROM_NOW)
-        seq = first_unsettled(topic);
+        seq = first_unsettled(topic, 0);
     else if (seq < topic->begin_seq)
         seq = topic->begin_seq; /* numbers below it were never slots */
     return sub_route(core, sub, topic, seq) != NULL;
@@ -205,7 +209,8 @@ void sub_rewind(struct core *core, struct sub *sub)
  * on the next connection. */
 static bool may_be_sent(const struct route *route, uint64_t next_seq)
 {
-    return next_seq <= route->next_seq || next_seq <= first_unsettled(route->topic);
+    return next_seq <= route->next_seq ||
+           next_seq <= first_unsettled(route->topic, route->next_seq);
 }
 
 /* A client acknowledged slots, closed the durable name and opened it again.  The acknowledgement is
