@@ -39,6 +39,7 @@ void outbox_fini(struct outbox *outbox)
 void outbox_see_disk(struct outbox *outbox, enum outbox_disk disk)
 {
     outbox->small_max = disk != OUTBOX_NO_DISK ? OUTBOX_UNACCEPTED_SMALL : 0;
+    outbox->small_bytes = disk == OUTBOX_OWN_DISK ? OUTBOX_SMALL_BYTES : 0;
     outbox->pause_ns = disk == OUTBOX_SHARED_DISK ? OUTBOX_PAUSE_NS : INT64_MAX;
 }
 

@@ -32,8 +32,9 @@ enum { OUTBOX_UNACCEPTED_FAR = 16 };
  * way if they have few bytes together: an error now and then does not wait for a sync of bulk. */
 enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
 /* A sync of a shared disk takes milliseconds, and one takes all that has come by then.  So there a
- * batch that is not full follows so long after the last one, if no more are under way than above.
- * That bounds how many there are in a second. */
+ * batch that is not full follows so long after the last one, however few bytes are under way, if no
+ * more batches are than above.  That bounds how many there are in a second.  Each batch costs the
+ * threads of client and broker, which may have to wait for processors (bench/README.md). */
 #define OUTBOX_PAUSE_NS INT64_C(500000)
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
@@ -82,9 +83,10 @@ struct outbox {
     uint32_t count;
     uint32_t sent_count;     /* of these, handed out on this connection */
     uint32_t unaccepted_max; /* OUTBOX_UNACCEPTED_MAX, or _FAR */
-    uint32_t small_max;      /* of OUTBOX_SMALL_BYTES together: OUTBOX_UNACCEPTED_SMALL, or 0 */
-    int64_t pause_ns;        /* OUTBOX_PAUSE_NS, or INT64_MAX: a batch waits for answers alone */
-    int64_t sent_ns;         /* when the last one was handed out */
+    uint32_t small_max;      /* with a disk: OUTBOX_UNACCEPTED_SMALL, else 0 */
+    uint64_t small_bytes; /* ... and so many bytes together do not wait: OUTBOX_SMALL_BYTES, or 0 */
+    int64_t pause_ns;     /* OUTBOX_PAUSE_NS, or INT64_MAX: a batch waits for answers alone */
+    int64_t sent_ns;      /* when the last one was handed out */
 };
 
 void outbox_init(struct outbox *outbox, struct memory *memory, struct spares *spares);
@@ -150,7 +152,7 @@ static inline bool outbox_is_open_due(const struct outbox *outbox, int64_t now_n
 {
     return outbox->sent_count < outbox->unaccepted_max ||
            (outbox->sent_count < outbox->small_max &&
-            (outbox->under_way + outbox->open->bytes <= OUTBOX_SMALL_BYTES ||
+            (outbox->under_way + outbox->open->bytes <= outbox->small_bytes ||
              now_ns - outbox->sent_ns >= outbox->pause_ns));
 }
 /* Whether the open batch goes without an answer, once the time has come. */

@@ -322,6 +322,27 @@ Test(session_write, lets_a_batch_follow_soon_where_a_shared_disk_is_waited_for)
     }
 }
 
+/* Each batch costs threads there, so few bytes wait for that time, too.  The first ones do not. */
+Test(session_write, lets_few_bytes_follow_as_soon_where_a_shared_disk_is_waited_for)
+{
+    struct frame frames[8];
+    const struct span few = span_text("few");
+    driver_init(&d);
+    d.durability = 3;
+    driver_greet(&d, false);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    int64_t at_ns = d.now_ns;
+    for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_MAX; i++) {
+        cr_assert_eq(session_publish(d.session, at_ns, x, &few, 1, NULL), CODE_OK);
+        cr_assert_eq(expect_batch(1 + i, frames, 8), 1);
+    }
+    cr_assert_eq(session_publish(d.session, at_ns, x, &few, 1, NULL), CODE_OK);
+    cr_expect_not(session_data_is_due(d.session));
+    cr_expect_not(session_data_is_due_at(d.session, at_ns + OUTBOX_PAUSE_NS - 1));
+    cr_expect(session_data_is_due_at(d.session, at_ns + OUTBOX_PAUSE_NS));
+    driver_fini(&d);
+}
+
 Test(session_write, sends_a_full_batch_without_waiting_for_answers)
 {
     uint32_t x = up_with_topic(1);
