@@ -5,7 +5,7 @@
  * and stamp, and the slot number before.  A batch is sealed when it is full.  It is also sealed
  * when the link asks for something to send, unless unaccepted_max batches wait for the broker.  So
  * nothing waits at low rates.  Under load batches grow for one round trip at most, as in Nagle's
- * algorithm (RFC 896).  Where answers wait for a disk, few bytes do not wait for them: small_max.
+ * algorithm (RFC 896).  Where answers wait for a disk, few bytes do not wait for them: small_bytes.
  * Where they wait for a disk that is elsewhere, no batch waits for long: pause_ns.
  *
  * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent

@@ -40,7 +40,7 @@ Test(store_door, lets_the_caller_work_while_the_server_does, .timeout = 120)
 {
     char why[DOOR_WHY_BYTES];
     if (!postgres_is_installed())
-        cr_skip_test(POSTGRES_MISSING);
+        cr_skip_test(POSTGRES_MISSING); /* the door is to a real server; .ci/run requires one */
     cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
     struct door *door = door_new();
     cr_assert_not_null(door);

@@ -1728,6 +1728,23 @@ Test(core, adds_the_rest_of_a_pattern_that_had_no_room)
     cr_expect_gt(refused, 3, "%d", (int)refused);
 }
 
+Test(core, adds_as_many_patterns_as_a_subscription_may_have)
+{
+    char pattern[16];
+    join(2);
+    subscribe(2, 1, "alice/a0", "", 0, 0);
+    for (uint32_t i = 1; i <= LIMIT_SUB_PATTERNS; i++) {
+        snprintf(pattern, sizeof pattern, "alice/a%u", i);
+        forget();
+        message(2,
+                (struct msg){.type = MSG_SUB_ADD,
+                             .as.sub_add = {
+                                 .number = ++numbers[2], .sub = 1, .pattern = span_text(pattern)}});
+        bool is_added = strstr(said, "2 < subscribed 0\n") != NULL;
+        cr_assert_eq(is_added, i < LIMIT_SUB_PATTERNS, "%u: %s", i, said);
+    }
+}
+
 /* It completes by what it had said before, and its session stands: the facts say so, too. */
 Test(core, notes_what_a_party_that_stalls_had_said_before)
 {
