@@ -72,7 +72,7 @@ serve() {
         -c "cluster_name=server_$1" -c "primary_conninfo=$conninfo" \
         -c "synchronous_standby_names=ANY 1 ($names)" -c log_min_messages=panic \
         -c wal_retrieve_retry_interval=200ms -c wal_keep_size=512MB -c shared_buffers=16MB \
-        -c max_connections=30
+        -c max_connections=30 -c dynamic_shared_memory_type=mmap
     servers[$1]=$started
     until_says "$1" 'SELECT 1' 1
 }

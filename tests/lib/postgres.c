@@ -166,6 +166,8 @@ static bool start_node(struct postgres *postgres, unsigned number)
                                   "-c",
                                   "shared_buffers=16MB",
                                   "-c",
+                                  "dynamic_shared_memory_type=mmap", /* in the data folder */
+                                  "-c",
                                   "wal_keep_size=512MB",
                                   "-c",
                                   "wal_retrieve_retry_interval=100ms",

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COMMITS = 200 };
 
@@ -33,6 +34,25 @@ static void skip_without_server(void)
 {
     if (postgres.count == 0)
         cr_skip_test(POSTGRES_MISSING);
+}
+
+/* A server that is killed leaves its shared memory where it was.  So that is in its own folder,
+ * which is removed with it. */
+Test(postgres, has_its_shared_memory_in_its_own_folder)
+{
+    skip_without_server();
+    char path[64];
+    char line[512];
+    bool is_in_folder = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)postgres.nodes[0].server.pid);
+    FILE *maps = fopen(path, "re");
+    cr_assert_not_null(maps);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        cr_expect_null(strstr(line, "/dev/shm/PostgreSQL"), "%s", line);
+        is_in_folder = is_in_folder || strstr(line, "/pg_dynshmem/") != NULL;
+    }
+    (void)fclose(maps);
+    cr_expect(is_in_folder, "no shared memory was found");
 }
 
 Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
