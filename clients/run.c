@@ -170,21 +170,39 @@ static int make_whole(struct run *run)
     return reason == 0 ? CLI_OK : complain(run, "cannot use", run->folder, reason);
 }
 
-static int make_folder(struct run *run)
+static const char *temporary_folder(void)
 {
-    const char *temporary = chosen(NULL, "TMPDIR", "/tmp");
-    if (run->log_folder != NULL) {
-        (void)snprintf(run->folder, sizeof run->folder, "%s", run->log_folder);
-        if (mkdir(run->folder, 0777) != 0 && errno != EEXIST) {
-            return complain(run, "cannot make", run->folder, errno);
-        }
-        return make_whole(run);
+    return chosen(NULL, "TMPDIR", "/tmp");
+}
+
+/* Makes the folder that --log-dir names.  Without it, a folder of its own can be made later. */
+static int prepare_folder(struct run *run)
+{
+    if (run->log_folder == NULL) {
+        int reason = access(temporary_folder(), W_OK | X_OK) == 0 ? 0 : errno;
+        return reason == 0 ? CLI_OK
+                           : complain(run, "cannot make a folder in", temporary_folder(), reason);
     }
+    (void)snprintf(run->folder, sizeof run->folder, "%s", run->log_folder);
+    if (mkdir(run->folder, 0777) != 0 && errno != EEXIST) {
+        return complain(run, "cannot make", run->folder, errno);
+    }
+    return make_whole(run);
+}
+
+/* Once it has joined: whoever is ended before that leaves no empty folder behind. */
+static int make_own_folder(struct run *run)
+{
+    const char *temporary = temporary_folder();
     int bytes = snprintf(run->folder, sizeof run->folder, "%s/errbus-run-XXXXXX", temporary);
     if (bytes < 0 || (size_t)bytes > RUN_PATH_BYTES_MAX / 2 || mkdtemp(run->folder) == NULL) {
         return complain(run, "cannot make a folder in", temporary, errno);
     }
-    return make_whole(run);
+    int result = make_whole(run);
+    if (result == CLI_OK) {
+        run_note(run, "output is kept in %s", run->folder);
+    }
+    return result;
 }
 
 /* FOLDER/PARTY/ATTEMPT; a party's name has no '/', but may be "..". */
@@ -245,9 +263,8 @@ static int open_all(struct run *run)
     run->core.status = 0;
     run->is_overtaken = false;
     int result = run_join_together(run);
-    if (result == CLI_OK && run->log_folder == NULL && !run->is_folder_told) {
-        run->is_folder_told = true;
-        run_note(run, "output is kept in %s", run->folder);
+    if (result == CLI_OK && run->folder[0] == '\0') {
+        result = make_own_folder(run);
     }
     for (unsigned i = 0; i < run->copies && result == CLI_OK; i++) {
         result = make_files(run, &run->members[i]);
@@ -323,7 +340,7 @@ static int run_all(struct run *run)
         return result;
     }
     fill_in(run);
-    result = make_folder(run);
+    result = prepare_folder(run);
     if (result != CLI_OK) {
         return result;
     }
@@ -333,9 +350,6 @@ static int run_all(struct run *run)
     result = run_job_prepare(run);
     if (result == CLI_OK) {
         result = run_attempts(run);
-    }
-    if (run->log_folder == NULL) {
-        (void)rmdir(run->folder); /* where nothing was started it is empty */
     }
     run_job_finish(run);
     run_screen_finish(run);

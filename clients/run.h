@@ -92,9 +92,8 @@ struct run {
     bool is_plain;
     bool is_own_status; /* our exit status is not the program's */
 
-    char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept */
-    bool is_folder_told;
-    unsigned attempt; /* from 1 */
+    char folder[RUN_PATH_BYTES_MAX]; /* where the output is kept; "": not made yet */
+    unsigned attempt;                /* from 1 */
     unsigned world_size;
     bool is_created;       /* the job has members, ranks, attempts */
     unsigned restarts_max; /* of the job */

@@ -2,12 +2,14 @@
 /* reach_test.c -- a broker that is not there, or not where it was looked for: who is told, when,
  * and what to do about it. */
 #include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
 
 #include <bus/admin.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -286,6 +288,9 @@ Test(reach, a_signal_ends_each_subcommand_that_waits_for_a_broker, .init = stage
 {
     struct process processes[SUBCOMMAND_COUNT];
     const char *line = NULL;
+    struct folder folder;
+    cr_assert(folder_make(&folder));
+    cr_assert_eq(setenv("TMPDIR", folder.path, 1), 0);
     process_signal(&stage.process, SIGSTOP);
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++) {
         const char *const *words = words_of(i);
@@ -300,12 +305,17 @@ Test(reach, a_signal_ends_each_subcommand_that_waits_for_a_broker, .init = stage
         expect_ended_by(&processes[i], subcommands[i], numbers[i % 2]);
     }
     process_signal(&stage.process, SIGCONT);
+    cr_expect_eq(rmdir(folder.path), 0, "%s: something was left behind", folder.path);
+    folder_fini(&folder);
 }
 
 Test(reach, a_signal_ends_each_subcommand_that_waits_for_others, .init = stage_open,
      .fini = stage_close)
 {
     struct process processes[SUBCOMMAND_COUNT];
+    struct folder folder; /* where `errbus run` keeps what its program says */
+    cr_assert(folder_make(&folder));
+    cr_assert_eq(setenv("TMPDIR", folder.path, 1), 0);
     for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
         if (waiting[i].waits == FOR_OTHERS)
             start(&processes[i], stage.control, words_of(i));
@@ -316,6 +326,7 @@ Test(reach, a_signal_ends_each_subcommand_that_waits_for_others, .init = stage_o
                      process_complained(&processes[i]));
         expect_ended_by(&processes[i], subcommands[i], numbers[(i + 1) % 2]);
     }
+    folder_fini(&folder);
 }
 
 /* ---- the calls behind ------------------------------------------------------------------------ */

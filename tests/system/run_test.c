@@ -432,6 +432,22 @@ Test(run, keeps_output_in_a_folder_that_it_names)
     cr_assert_eq(access(path, R_OK), 0, "%s", path);
 }
 
+/* It does not even wait for a broker.  If it joined first, the job would lose a party. */
+Test(run, says_at_once_that_it_can_keep_no_output)
+{
+    char nobody[PATH_MAX + 16];
+    snprintf(nobody, sizeof nobody, "ipc://%s/nobody", folder.path);
+    cr_assert(process_start(
+        &run,
+        (const char *[]){"errbus", "run", "-s", nobody, "-p", "alice", "--", "echo", "kept", NULL},
+        (const char *[]){"TMPDIR=/nowhere", NULL}));
+    expect_exit(&run, 1);
+    cr_expect_not_null(
+        strstr(process_complained(&run), "cannot make a folder in /nowhere: No such"), "%s",
+        process_complained(&run));
+    cr_expect_str_eq(process_said(&run), "");
+}
+
 /* Its file is on a disk that is full. */
 Test(run, says_what_it_could_not_keep)
 {
