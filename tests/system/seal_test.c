@@ -532,10 +532,10 @@ static const char with_traceback[] =
 
 static void run_program(void)
 {
-    const char *const argv[] = {"errbus",       "run",   "--server", relay.control_endpoint,
-                                "-p",           "alice", "--plain",  "--auditor",
-                                auditor,        "--",    "sh",       "-c",
-                                with_traceback, NULL};
+    const char *const argv[] = {"errbus", "run",       "--server",     relay.control_endpoint,
+                                "-p",     "alice",     "--plain",      "--auditor",
+                                auditor,  "--log-dir", folder.path,    "--",
+                                "sh",     "-c",        with_traceback, NULL};
     struct process run;
     cr_assert(process_start(&run, argv, NULL));
     cr_expect_eq(process_wait(&run, SOON_MS), 3, "%s", process_complained(&run));

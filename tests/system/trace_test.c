@@ -2,6 +2,7 @@
 /* trace_test.c -- errors lead to the traces that users have: the trace id of $TRACEPARENT is in the
  * errors of a party and in those about it, and `errbus tap --otlp` hands them on. */
 #include "tests/lib/expect.h"
+#include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -144,8 +145,11 @@ Test(trace, of_a_killed_party_is_in_the_error_about_it)
 Test(trace, of_errbus_run_is_that_of_its_program)
 {
     static const char *const in_trace[] = {"TRACEPARENT=" TRACEPARENT, NULL};
-    const char *argv[] = {"errbus", "run", "-s", stage.control, "-p",
-                          "alice",  "--",  "sh", "-c",          "echo \"is $TRACEPARENT\"; exit 7",
+    struct folder logs;
+    cr_assert(folder_make(&logs));
+    const char *argv[] = {"errbus", "run",   "-s",        stage.control,
+                          "-p",     "alice", "--log-dir", logs.path,
+                          "--",     "sh",    "-c",        "echo \"is $TRACEPARENT\"; exit 7",
                           NULL};
     struct process run = {.pid = 0};
     cr_assert(process_start(&run, argv, in_trace));
@@ -153,6 +157,7 @@ Test(trace, of_errbus_run_is_that_of_its_program)
     cr_expect_not_null(strstr(process_said(&run), "is " TRACEPARENT "\n"), "%s",
                        process_said(&run));
     process_fini(&run);
+    folder_fini(&logs);
     struct bus_tap *tap = must_tap("default", 1);
     const struct bus_error *error = bus_event_error(expect_event(tap, "party.failed", "alice"));
     cr_assert_not_null(error);

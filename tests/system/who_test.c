@@ -300,9 +300,13 @@ Test(who, each_command_uses_the_key_that_a_flag_names)
 Test(who, a_program_that_is_run_gets_the_key_of_its_guard)
 {
     struct process process;
-    const char *const argv[] = {"errbus", "run",   "-s", stage.control,
-                                "-p",     "alice", "-k", key_paths[ALICE],
-                                "--",     "sh",    "-c", "printf %s \"$ERRBUS_KEY\"",
+    const char *const argv[] = {"errbus",    "run",
+                                "-s",        stage.control,
+                                "-p",        "alice",
+                                "-k",        key_paths[ALICE],
+                                "--log-dir", folder.path,
+                                "--",        "sh",
+                                "-c",        "printf %s \"$ERRBUS_KEY\"",
                                 NULL};
     cr_assert(process_start(&process, argv, NULL));
     cr_expect_eq(process_wait(&process, 3 * SOON_MS), 0, "%s", process_complained(&process));
