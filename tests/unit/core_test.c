@@ -1583,6 +1583,24 @@ Test(core, acknowledges_nothing_of_another_name_that_takes_the_place_of_one_that
            "12 < sub 3 payload 6 x1\n12 < sub 3 payload 7 x1\n");
 }
 
+/* Who reads from now on gets what is settled from now on: it begins with the oldest open slot. */
+Test(core, begins_now_with_the_oldest_slot_that_is_open)
+{
+    join(1);
+    join(2);
+    uint32_t a = open_topic(1, "alice/a");
+    publish(1, a, 0, 1, 5);
+    reserve(1, a, 1);
+    publish(1, a, 2, 1, 6);
+    forget();
+    subscribe(2, 1, "alice/a", "", FROM_NOW, 0);
+    cr_expect_null(strstr(said, "payload"), "%s", said);
+    forget();
+    commit(1, a, 1, 7);
+    cr_expect_not_null(strstr(said, "12 < sub 1 payload 7 x1\n12 < sub 1 payload 6 x1\n"), "%s",
+                       said);
+}
+
 /* Bob began behind a slot of alice's that is open still, and acknowledged the value behind it. */
 Test(core, sends_nothing_again_that_was_acknowledged_behind_an_open_slot)
 {
