@@ -44,10 +44,14 @@ static const struct top_part *part_before(const struct top_picture *before, uint
     return NULL;
 }
 
-/* Of the items from `from` on, which are of one broker. */
+/* Of the items from `from` on, which are of one broker.  Its clock counts, for an answer may be on
+ * its way for long.  One that has been up for less than before was started again: it has no rates
+ * yet. */
 static void add_rates(struct top_picture *picture, size_t from, const struct bus_status *before,
-                      int64_t passed_ms)
+                      const struct bus_status *now)
 {
+    uint64_t before_ms = bus_status_uptime_ms(before);
+    uint64_t now_ms = bus_status_uptime_ms(now);
     size_t old_count = bus_status_count(before);
     size_t at = 0;
     struct top_item *job = NULL;
@@ -65,11 +69,11 @@ static void add_rates(struct top_picture *picture, size_t from, const struct bus
         if (item->row->kind == BUS_STATUS_JOB) {
             job = item;
         }
-        if (item->row->kind != BUS_STATUS_TOPIC || passed_ms <= 0) {
+        if (item->row->kind != BUS_STATUS_TOPIC || now_ms <= before_ms) {
             continue;
         }
         uint64_t slots = slots_between(order == 0 ? old : NULL, item->row);
-        item->rate = slots * MS_PER_S / (uint64_t)passed_ms;
+        item->rate = slots * MS_PER_S / (now_ms - before_ms);
         if (job != NULL) {
             job->rate += item->rate;
         }
@@ -260,10 +264,9 @@ static enum bus_err take_part(const struct top_source *source, size_t index,
     if (err == BUS_OK && !add_items(picture, part->status)) {
         return BUS_ENOMEM;
     }
-    part->at_ms = cli_now_ms();
     const struct top_part *old = part_before(before, row.number);
     if (err == BUS_OK && old != NULL && old->status != NULL) {
-        add_rates(picture, from, old->status, part->at_ms - old->at_ms);
+        add_rates(picture, from, old->status, part->status);
     }
     if (err == BUS_OK) {
         err = ask_why(admin, timeout_ms, picture, from, &error);

@@ -38,7 +38,6 @@ struct top_part {
     uint32_t shard;
     char *endpoint;            /* NULL: the bus has one broker */
     struct bus_status *status; /* NULL: it did not answer */
-    int64_t at_ms;             /* when it answered; cli_now_ms() */
     char why[TOP_TEXT_BYTES_MAX];
 };
 
