@@ -95,12 +95,12 @@ def test_status_and_dead_letters(broker):
         again.ack()
 
 
-def test_a_tap_tells_who_is_lost_and_the_standard_error_is_attached(broker):
+def test_a_tap_tells_who_is_lost_and_the_standard_error_is_attached(broker, tmp_path):
     with errbus.Tap(broker.endpoint) as tap:
         environment = dict(os.environ, ERRBUS_SERVER=broker.endpoint, ERRBUS_DISCLOSURE="full")
         program = "import sys; print('trouble', file=sys.stderr); sys.exit(3)"
-        subprocess.run([os.environ["ERRBUS"], "run", "-p", "alice", "--", sys.executable, "-c",
-                        program], env=environment, stdout=subprocess.DEVNULL,
+        subprocess.run([os.environ["ERRBUS"], "run", "-p", "alice", "--log-dir", tmp_path, "--",
+                        sys.executable, "-c", program], env=environment, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, timeout=30)
         event = tap.next(10)
         while event.name != "party.failed":

@@ -32,11 +32,12 @@ def test_record_writes_both_files(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_errbus_run_reads_what_record_writes(broker):
+def test_errbus_run_reads_what_record_writes(broker, tmp_path):
     program = "import errbus\n@errbus.record\ndef main(): raise ValueError('no batch')\nmain()"
     bob = broker.open("bob")
-    ran = subprocess.Popen([os.environ["ERRBUS"], "run", "-p", "alice", "--", sys.executable, "-c",
-                            program], env=dict(os.environ, ERRBUS_SERVER=broker.endpoint),
+    ran = subprocess.Popen([os.environ["ERRBUS"], "run", "-p", "alice", "--log-dir", tmp_path,
+                            "--", sys.executable, "-c", program],
+                           env=dict(os.environ, ERRBUS_SERVER=broker.endpoint),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         bob.get("alice/w", 0, 20)
