@@ -42,7 +42,7 @@ for name in libbus0 libbus-dev errbus errbusd errbus-web python3-errbus; do
     [ -e "$(ls "$work/${name}_"*.deb)" ] || die "there is no package $name"
 done
 
-lintian --allow-root --fail-on error,warning "$work"/*.changes >"$work/log" 2>&1 ||
+TMPDIR=$work lintian --allow-root --fail-on error,warning "$work"/*.changes >"$work/log" 2>&1 ||
     die "lintian complains"
 
 # ---- what users get -----------------------------------------------------------------------------
