@@ -170,6 +170,16 @@ static int make_whole(struct run *run)
     return reason == 0 ? CLI_OK : complain(run, "cannot use", run->folder, reason);
 }
 
+/* Names a folder that mkdtemp() may make.  0, or why there cannot be one. */
+static int name_own_folder(const char *temporary, char out[RUN_PATH_BYTES_MAX])
+{
+    int bytes = snprintf(out, RUN_PATH_BYTES_MAX, "%s/errbus-run-XXXXXX", temporary);
+    if (bytes < 0 || bytes > RUN_PATH_BYTES_MAX / 2) {
+        return ENAMETOOLONG;
+    }
+    return access(temporary, W_OK | X_OK) == 0 ? 0 : errno;
+}
+
 static const char *temporary_folder(void)
 {
     return chosen(NULL, "TMPDIR", "/tmp");
@@ -179,7 +189,8 @@ static const char *temporary_folder(void)
 static int prepare_folder(struct run *run)
 {
     if (run->log_folder == NULL) {
-        int reason = access(temporary_folder(), W_OK | X_OK) == 0 ? 0 : errno;
+        char name[RUN_PATH_BYTES_MAX];
+        int reason = name_own_folder(temporary_folder(), name);
         return reason == 0 ? CLI_OK
                            : complain(run, "cannot make a folder in", temporary_folder(), reason);
     }
@@ -193,10 +204,12 @@ static int prepare_folder(struct run *run)
 /* Once it has joined: whoever is ended before that leaves no empty folder behind. */
 static int make_own_folder(struct run *run)
 {
-    const char *temporary = temporary_folder();
-    int bytes = snprintf(run->folder, sizeof run->folder, "%s/errbus-run-XXXXXX", temporary);
-    if (bytes < 0 || (size_t)bytes > RUN_PATH_BYTES_MAX / 2 || mkdtemp(run->folder) == NULL) {
-        return complain(run, "cannot make a folder in", temporary, errno);
+    int reason = name_own_folder(temporary_folder(), run->folder);
+    if (reason == 0 && mkdtemp(run->folder) == NULL) {
+        reason = errno;
+    }
+    if (reason != 0) {
+        return complain(run, "cannot make a folder in", temporary_folder(), reason);
     }
     int result = make_whole(run);
     if (result == CLI_OK) {

@@ -432,20 +432,38 @@ Test(run, keeps_output_in_a_folder_that_it_names)
     cr_assert_eq(access(path, R_OK), 0, "%s", path);
 }
 
-/* It does not even wait for a broker.  If it joined first, the job would lose a party. */
-Test(run, says_at_once_that_it_can_keep_no_output)
+/* What it says of a TMPDIR.  It does not even wait for a broker: if it joined first, the job would
+ * lose a party. */
+static void expect_no_output_kept(const char *temporary, const char *why)
 {
     char nobody[PATH_MAX + 16];
+    char variable[PATH_MAX];
     snprintf(nobody, sizeof nobody, "ipc://%s/nobody", folder.path);
+    snprintf(variable, sizeof variable, "TMPDIR=%s", temporary);
     cr_assert(process_start(
         &run,
         (const char *[]){"errbus", "run", "-s", nobody, "-p", "alice", "--", "echo", "kept", NULL},
-        (const char *[]){"TMPDIR=/nowhere", NULL}));
+        (const char *[]){variable, NULL}));
     expect_exit(&run, 1);
-    cr_expect_not_null(
-        strstr(process_complained(&run), "cannot make a folder in /nowhere: No such"), "%s",
-        process_complained(&run));
+    const char *said = process_complained(&run);
+    cr_expect_not_null(strstr(said, "cannot make a folder in /nowhere"), "%s", said);
+    cr_expect_not_null(strstr(said, why), "%s", said);
     cr_expect_str_eq(process_said(&run), "");
+    process_fini(&run);
+}
+
+/* The path of its own folder, with "/errbus-run-XXXXXX", has 2048 bytes at most. */
+enum { TMPDIR_BYTES_MAX = 2048 - 18 };
+
+Test(run, says_at_once_that_it_can_keep_no_output)
+{
+    char path[PATH_MAX] = "/nowhere";
+    expect_no_output_kept(path, ": No such file");
+    for (size_t i = strlen(path); i < TMPDIR_BYTES_MAX; i++)
+        path[i] = i % 2 == 0 ? '/' : 'x';
+    expect_no_output_kept(path, ": No such file");
+    path[TMPDIR_BYTES_MAX] = 'x';
+    expect_no_output_kept(path, ": File name too long");
 }
 
 /* Its file is on a disk that is full. */
