@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* top_test.c -- errbus top with a real broker: one picture as JSON and as text, and a terminal. */
 #include "tests/lib/expect.h"
+#include "tests/lib/relay.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
@@ -195,6 +196,38 @@ Test(top, counts_values_between_two_pictures)
     process_signal(&process, SIGTERM);
     cr_expect_eq(process_wait(&process, SOON_MS), 128 + SIGTERM);
     process_fini(&process);
+    must_close(&alice);
+}
+
+/* An answer is late, and what happens before it comes is in the next one.  By the clock of this end
+ * that follows at once, so its rate would be hundreds of times too high.  Of one job the status is
+ * asked for first.  If that comes later than LATE_US, the test shows less, and does not fail. */
+Test(top, counts_by_the_clock_of_the_broker)
+{
+    enum { LATE_US = 600000 };
+    static struct process process;
+    static struct relay relay;
+    long long passed_ms = 0;
+    cr_assert(relay_open(&relay));
+    cr_assert(relay_start(&relay, stage.control, stage.data));
+    const char *const argv[] = {"errbus",  "top", "-s", relay.control_endpoint, "default", "--json",
+                                "--every", "0.2", NULL};
+    struct bus *alice = must_open("alice");
+    must_publish(alice, "x", "before");
+    must_flush(alice);
+    cr_assert(process_start(&process, argv, NULL));
+    (void)next_rate(&process, false, &passed_ms);
+    relay_set(&relay, RELAY_LATE);
+    (void)usleep(LATE_US);
+    for (int i = 0; i < 1000; i++)
+        must_publish(alice, "x", "v");
+    must_flush(alice);
+    relay_set(&relay, RELAY_WHOLE);
+    int64_t rate = next_rate(&process, true, &passed_ms);
+    cr_expect_leq(rate * passed_ms, 1000 * 1000, "%lld a second are more than 1000 in %lld ms",
+                  (long long)rate, passed_ms);
+    process_fini(&process);
+    relay_fini(&relay);
     must_close(&alice);
 }
 
