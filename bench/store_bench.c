@@ -179,7 +179,9 @@ static void make_checkpoint(struct postgres *postgres)
 {
     char answer[16];
     for (unsigned i = 0; i < postgres->count; i++) {
-        (void)postgres_query(postgres, i, "CHECKPOINT", answer, sizeof answer);
+        if (!postgres_query(postgres, i, "CHECKPOINT; SELECT 1", answer, sizeof answer)) {
+            bench_die("%s", postgres->why);
+        }
     }
 }
 
