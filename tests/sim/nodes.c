@@ -456,7 +456,8 @@ static const char *change(struct tables *tables, const struct link *link,
                           const struct door_statement *statement, struct rows *rows,
                           bool *is_changed)
 {
-    const char *const fenced[] = {"1", terms_of(link->nodes)};
+    const char *const fenced[] = {terms_of(link->nodes)};
+    bool is_fence = begins(statement, "UPDATE errbus_shard SET seq = CASE");
     bool is_ours = tables->epoch == number_of(statement, 1) &&
                    (!says(statement, "holder = $3") || is_holder(tables, statement, 2));
     *is_changed = true;
@@ -477,11 +478,11 @@ static const char *change(struct tables *tables, const struct link *link,
     else if (begins(statement, "WITH taken AS (UPDATE errbus_shard") &&
              take(tables, link, statement))
         answer_row(rows, tables, link->nodes);
-    else if (begins(statement, "WITH mine") && fence(tables, link, statement))
-        add_row(rows, fenced, 2);
+    else if (is_fence && fence(tables, link, statement))
+        add_row(rows, fenced, 1);
     else
         *is_changed = false;
-    return begins(statement, "WITH mine") && !*is_changed ? "22012" : NULL;
+    return is_fence && !*is_changed ? "22012" : NULL;
 }
 
 /* What asks.  The rows are those of the last statement with any. */

@@ -240,7 +240,7 @@ static void work_meanwhile(struct door *door)
 static enum door_verdict commit_all(const struct door_statement *statements, size_t count,
                                     struct rows *rows)
 {
-    static const char *const fields[] = {"1", TERMS};
+    static const char *const fields[] = {TERMS};
     const struct door_statement *fence = &statements[count - 1];
     if (number_of(fence, 1) != server.epoch || number_of(fence, 2) != server.seq + 1)
         return DOOR_REFUSED;
@@ -252,7 +252,7 @@ static enum door_verdict commit_all(const struct door_statement *statements, siz
     server.seq++;
     server.commits++;
     server.statements = count - 1;
-    add_row(rows, fields, 2);
+    add_row(rows, fields, 1);
     return DOOR_DONE;
 }
 
@@ -293,7 +293,7 @@ static void server_run(struct door *door, const struct door_statement *statement
             out->verdict = DOOR_REFUSED;
         else
             drop_table(table_of(last));
-    } else if (begins(last, "WITH mine")) {
+    } else if (begins(last, "UPDATE errbus_shard SET seq = CASE")) {
         out->verdict = commit_all(statements, count, rows);
         work_meanwhile(door);
         snprintf(out->state, sizeof out->state, "22012");
