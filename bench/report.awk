@@ -146,7 +146,8 @@ function trimmed(name)
     return name
 }
 
-# Of "question; what; system", or of the i-th system where it has several.
+# Of "question; what; system", or of the i-th system where it has several; 0: not measured.  What is
+# "later by" so much is below 0 where it came sooner.
 function median_of(place, i,    part, list, key)
 {
     split(place, part, ";")
@@ -171,7 +172,7 @@ function judge(ask, ours, peer,    part, list, i, count, value)
         value = median_of(ours, i)
         if (peer != "")
             value = median_of(peer, 1) > 0 ? value / median_of(peer, 1) : 0
-        if (value <= 0)
+        if (value == 0)
             continue
         has = has (has == "" ? "" : "; ") (peer != "" ? sprintf("%.2f", value) : in_unit(value, part[3]))
         if (mark != "reached")

@@ -35,6 +35,7 @@ row() {
     row latency 'one way' errbus 300
     row kill 'all of it' errbus 4999
     row link '64 KiB' 'errbus to raw' 0.34 x
+    row shared 'later by' shared -5.18 syncs
     echo '{"percentiles":"latency","curve":"errbus","percent":50,"us":7}'
     echo '{"percentiles":"latency","curve":"errbus","percent":99,"us":9}'
     echo '{"percentiles":"latency","curve":"relay ipc","percent":50,"us":6}'
@@ -53,6 +54,7 @@ too long | <= 4998 | kill; all of it; errbus |
 a ratio of its own | >= 0.95 x | link; 64 KiB; errbus to raw |
 nobody asked | >= 1 | throughput; 16 B; errbus | throughput; 16 B; relay
 nor for this | >= 0.9 x | link; 1 MiB; errbus to raw |
+sooner, and not later | <= 1.5 syncs | shared; later by; shared |
 END
 awk -v table=1 -v targets="$folder/targets" -f "$source_dir/tests/lib/json.awk" \
     -f "$source_dir/bench/report.awk" "$folder/lines" >"$folder/table"
@@ -67,6 +69,7 @@ expect "$folder/table" 'too long <= 5.00 ms 5.00 ms missed'
 expect "$folder/table" 'a ratio of its own >= 0.95 x 0.34 x missed'
 expect "$folder/table" 'nor for this >= 0.90 x not measured'
 expect "$folder/table" 'nobody asked >= 1 not measured'
+expect "$folder/table" 'sooner, and not later <= 1.50 syncs -5.18 syncs reached'
 
 awk -v page="$folder" -f "$source_dir/tests/lib/json.awk" \
     -f "$source_dir/bench/report.awk" "$folder/lines"
