@@ -129,8 +129,11 @@ static void see_taken(struct broker *broker)
 
 /* ---- a broker -------------------------------------------------------------------------------- */
 
+/* A holder has one file open, which the end of its process closes. */
 static void leave(struct broker *broker)
 {
+    if (broker->is_holder)
+        broker->disk->ops->shut(broker->disk, broker->file);
     disk_close(&broker->disk);
     broker->is_holder = broker->is_killed = false;
 }
