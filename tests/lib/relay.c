@@ -144,6 +144,13 @@ static size_t allowance(struct relay *relay, const struct relay_pair *pair, enum
     return pair->said < HANDSHAKE_BYTES ? HANDSHAKE_BYTES - pair->said : 0;
 }
 
+/* Whether it is still to be seen that something waits on the way back of this connection. */
+static bool may_hold(struct relay *relay, const struct relay_pair *pair)
+{
+    return !pair->is_data && atomic_load(&relay->state) == RELAY_LATE &&
+           !atomic_load(&relay->is_held) && allowance(relay, pair, RELAY_BACK) == 0;
+}
+
 /* False: one of the two ends is gone. */
 static bool flow(struct relay_flow *flow, int from, int to, size_t bytes_max, size_t *out_bytes)
 {
@@ -197,7 +204,7 @@ static size_t fill(struct relay *relay, struct pollfd *fds)
         if (pair->near < 0)
             continue;
         bool may_go_out = allowance(relay, pair, RELAY_OUT) > 0;
-        bool may_come_back = allowance(relay, pair, RELAY_BACK) > 0;
+        bool may_come_back = allowance(relay, pair, RELAY_BACK) > 0 || may_hold(relay, pair);
         fds[count++] = (struct pollfd){.fd = pair->near,
                                        .events = wanted(&pair->out, may_go_out, &pair->back)};
         fds[count++] = (struct pollfd){.fd = pair->far,
@@ -226,6 +233,16 @@ static void count(struct relay *relay, enum relay_way way, size_t bytes)
         (void)!write(relay->full, &one, sizeof one); /* full means that it is readable already */
 }
 
+static void see_held(struct relay *relay, const struct relay_pair *pair)
+{
+    const uint64_t one = 1;
+    char byte;
+    if (recv(pair->far, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+        return;
+    atomic_store(&relay->is_held, true);
+    (void)!write(relay->full, &one, sizeof one); /* as in count() */
+}
+
 static bool carry_way(struct relay *relay, struct relay_pair *pair, enum relay_way way)
 {
     size_t bytes = 0;
@@ -245,6 +262,8 @@ static bool carry_pair(struct relay *relay, struct relay_pair *pair)
     if (pair->is_deaf) {
         return is_up && swallow(&pair->back, pair->far);
     }
+    if (may_hold(relay, pair))
+        see_held(relay, pair);
     return is_up && carry_way(relay, pair, RELAY_BACK);
 }
 
@@ -310,17 +329,33 @@ unsigned relay_data_dials(struct relay *relay)
     return atomic_load(&relay->dials[1]);
 }
 
+/* Until something may be so by now.  false: not in this time. */
+static bool await_change(struct relay *relay, int64_t until_ms)
+{
+    struct pollfd item = {.fd = relay->full, .events = POLLIN};
+    int64_t left_ms = until_ms - test_now_ms();
+    uint64_t times;
+    if (left_ms <= 0 || poll(&item, 1, (int)left_ms) < 0)
+        return false;
+    (void)!read(relay->full, &times, sizeof times); /* of something else, too: looked at anew */
+    return true;
+}
+
 bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms)
 {
     int64_t until_ms = test_now_ms() + wait_ms;
-    while (!is_at_limit(relay, way)) {
-        struct pollfd item = {.fd = relay->full, .events = POLLIN};
-        int64_t left_ms = until_ms - test_now_ms();
-        uint64_t times;
-        if (left_ms <= 0 || poll(&item, 1, (int)left_ms) < 0)
+    while (!is_at_limit(relay, way))
+        if (!await_change(relay, until_ms))
             return false;
-        (void)!read(relay->full, &times, sizeof times); /* of the other way, too: looked at anew */
-    }
+    return true;
+}
+
+bool relay_await_held(struct relay *relay, int64_t wait_ms)
+{
+    int64_t until_ms = test_now_ms() + wait_ms;
+    while (!atomic_load(&relay->is_held))
+        if (!await_change(relay, until_ms))
+            return false;
     return true;
 }
 
@@ -347,6 +382,7 @@ bool relay_start(struct relay *relay, const char *control_endpoint, const char *
 
 void relay_set(struct relay *relay, enum relay_state state)
 {
+    atomic_store(&relay->is_held, false);
     atomic_store(&relay->state, state);
     while (atomic_load(&relay->seen) != (int)state) {
         wake(relay);

@@ -52,12 +52,13 @@ struct relay {
         *record_folder; /* each connection's bytes, each way, go into a file there; or NULL */
     unsigned recorded;
     int wake[2]; /* a pipe: the state has changed, or the end has come */
-    int full;    /* an eventfd: a limit was reached */
+    int full;    /* an eventfd: a limit was reached, or something is held */
     atomic_int state;
     atomic_int seen;                        /* the state that the thread has made true */
     atomic_ullong carried[RELAY_WAY_COUNT]; /* bytes of data, so far */
     atomic_ullong limits[RELAY_WAY_COUNT];  /* so many, and no more */
     atomic_uint dials[2];                   /* connections so far: control, data */
+    atomic_bool is_held;                    /* what the broker said waits: RELAY_LATE */
     atomic_bool is_over;
     bool has_thread;
     pthread_t thread;
@@ -75,6 +76,9 @@ void relay_retarget(struct relay *relay, const char *control_endpoint, const cha
 void relay_limit(struct relay *relay, enum relay_way way, uint64_t bytes);
 bool relay_await_limit(struct relay *relay, enum relay_way way, int64_t wait_ms);
 uint64_t relay_carried(struct relay *relay, enum relay_way way);
+/* Returns when something that the broker said on a control connection is held by RELAY_LATE.
+ * false: nothing did in that time. */
+bool relay_await_held(struct relay *relay, int64_t wait_ms);
 /* How many connections were made over it, of control and of data. */
 unsigned relay_dials(struct relay *relay);
 unsigned relay_data_dials(struct relay *relay);
