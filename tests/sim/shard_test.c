@@ -20,10 +20,12 @@
 #include "broker/journal/layout.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SEEDS_DEFAULT = 200,
@@ -450,14 +452,25 @@ static void clear_caches(void)
         folder_fini(&brokers[i].cache);
 }
 
+/* A file that is opened now: its number grows with each one that was left open. */
+static int next_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    return fd;
+}
+
 TestSuite(shard, .init = make_caches, .fini = clear_caches);
 
 Test(shard, keeps_what_was_confirmed_under_every_seed)
 {
     uint64_t from = seeds_first();
     uint64_t count = seeds_count(SEEDS_DEFAULT);
+    int descriptor = next_descriptor();
     for (uint64_t number = from; number < from + count; number++)
         check_seed(number);
+    cr_expect_eq(next_descriptor(), descriptor, "files were left open");
     fprintf(stderr,
             "%" PRIu64 " confirmed, %" PRIu64 " of them by a broker that was replaced; %" PRIu64
             " taken, %" PRIu64 " fenced, %" PRIu64 " killed, %" PRIu64 " nodes lost, %" PRIu64
