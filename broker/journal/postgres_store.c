@@ -113,7 +113,7 @@ void store_change_write(struct store_change *change, const struct store *store, 
 /* Behind all else: whoever is stopped in the midst of a commit holds no lock of the row, so another
  * broker need not wait for it.  The row of another holder, or commit, ends in a division by zero,
  * which undoes all of it.  A row that is gone changes nothing, and the answer has no row.  A count
- * of the rows that an update in a WITH changed says the same, and takes 11 to 20 us longer
+ * of the rows that an update in a WITH changed says the same, and takes 11 to 21 us longer
  * (bench/README.md). */
 static void add_fence(struct store_change *change, const struct store *store)
 {
