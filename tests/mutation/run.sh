@@ -103,12 +103,12 @@ stands() {
         >"$work/stands" 2>&1
 }
 
-# stands_as_far TEST: whether a simulation passes on the bus as it is with as many seeds as it took to
-# notice the mutation, too.  Where that is not said, with all of them.
+# stands_as_far TEST: whether a simulation passes on the bus as it is, too, with as many seeds as it
+# took to notice the mutation.  Where that is not said, with all of them.
 stands_as_far() {
     case $1 in sim_*) ;; *) return 0 ;; esac
-    seed=$(sed -n -e 's/.*seed \([0-9][0-9]*\): .*/\1/p' -e 's/.*died in seed \([0-9][0-9]*\).*/\1/p' \
-        "$work/said" | head -n 1)
+    seed=$(sed -n -e 's/.*seed \([0-9][0-9]*\): .*/\1/p' \
+        -e 's/.*died in seed \([0-9][0-9]*\).*/\1/p' "$work/said" | head -n 1)
     seed=${seed:-${MUTATION_SEEDS:-2000}}
     [ "$seed" -le "$(cat "$work/stood.$1")" ] && return 0
     stands "$1" "$seed" && echo "$seed" >"$work/stood.$1"
@@ -163,7 +163,8 @@ while read -r name file test promise short program; do
             outcome=caught
             why="it comes to no end"
         elif [ "$code" -ne 0 ] && ! stands_as_far "$test"; then
-            why="$test fails on the bus as it is, too: $(grep -m 1 'seed [0-9]*:' "$work/stands" | tr '"\\' "''")"
+            why="$test fails on the bus as it is, too: $(grep -m 1 'seed [0-9]*:' "$work/stands" |
+                tr '"\\' "''")"
         elif [ "$code" -ne 0 ]; then
             outcome=caught
             why=$(words)
