@@ -163,6 +163,10 @@ echo "cluster: kill -9 of the server that takes writes"
 from_ms=$(now_ms)
 kill -KILL "${servers[1]}"
 wait "${servers[1]}" 2>/dev/null || true
+# One that still writes what had come would get ahead of the one that is promoted.
+for ((k = 2; k <= nodes; k++)); do
+    until_says "$k" 'SELECT count(*) FROM pg_stat_wal_receiver' 0
+done
 foremost=2
 for ((k = 3; k <= nodes; k++)); do
     (($(received "$k") <= $(received "$foremost"))) || foremost=$k

@@ -333,10 +333,15 @@ unsigned postgres_primary(struct postgres *postgres)
     return node;
 }
 
-unsigned postgres_foremost(struct postgres *postgres)
+bool postgres_foremost(struct postgres *postgres, unsigned *out)
 {
-    unsigned foremost = 0;
     uint64_t most = 0;
+    *out = 0;
+    for (unsigned i = 0; i < postgres->count; i++)
+        if (is_up(&postgres->nodes[i]) &&
+            !postgres_await(postgres, i,
+                            "SELECT 1 WHERE NOT EXISTS (SELECT FROM pg_stat_wal_receiver)"))
+            return false;
     for (unsigned i = 0; i < postgres->count; i++) {
         char answer[200];
         if (!is_up(&postgres->nodes[i]) ||
@@ -346,10 +351,10 @@ unsigned postgres_foremost(struct postgres *postgres)
                             answer, sizeof answer))
             continue;
         uint64_t has = strtoull(answer, NULL, 10);
-        foremost = has > most ? i : foremost;
+        *out = has > most ? i : *out;
         most = has > most ? has : most;
     }
-    return foremost;
+    return most > 0 || complain(postgres, "no standby is up");
 }
 
 bool postgres_join(struct postgres *postgres, unsigned node)

@@ -84,7 +84,9 @@ bool postgres_join(struct postgres *postgres, unsigned node);
 bool postgres_promote(struct postgres *postgres, unsigned node);
 /* The node that takes writes; `count`: none does. */
 unsigned postgres_primary(struct postgres *postgres);
-/* The standby that is up and has received most; the one to promote. */
-unsigned postgres_foremost(struct postgres *postgres);
+/* The standby that is up and has received most; the one to promote.  Waits first until none
+ * receives, which takes up to 5 s when the primary is frozen: one that still writes what had come
+ * would get ahead of the one that is promoted, and could not follow it. */
+bool postgres_foremost(struct postgres *postgres, unsigned *out);
 
 #endif

@@ -476,7 +476,8 @@ static void kill_primary(void)
     postgres_kill(&postgres, primary); /* with commits under way */
     show_node(primary, 0, false);
     pass_ms((int64_t)below(500));
-    unsigned foremost = postgres_foremost(&postgres);
+    unsigned foremost = 0;
+    MUST(postgres_foremost(&postgres, &foremost));
     MUST(postgres_promote(&postgres, foremost));
     time_beat(PRIMARY_KILLED, test_now_ns());
     rejoin(primary, foremost);
@@ -494,7 +495,8 @@ static void stop_primary(void)
     postgres_freeze(&postgres, primary);
     show_node(primary, SHARD_PLACES, false);
     pass_ms((int64_t)below(500));
-    unsigned foremost = postgres_foremost(&postgres);
+    unsigned foremost = 0;
+    MUST(postgres_foremost(&postgres, &foremost));
     MUST(postgres_promote(&postgres, foremost));
     MUST(postgres_await_standbys(&postgres, foremost, 1));
     time_beat(PRIMARY_STOPPED, test_now_ns());

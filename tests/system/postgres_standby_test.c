@@ -119,6 +119,7 @@ Test(postgres_standby, serves_no_more_when_the_quorum_is_set_aside)
 Test(postgres_standby, takes_no_cancelled_wait_for_a_quorum)
 {
     unsigned long pid = 0;
+    unsigned foremost = 0;
     skip_without_server();
     struct bus *alice = shard_begin(&shard);
     kill_standbys();
@@ -128,7 +129,8 @@ Test(postgres_standby, takes_no_cancelled_wait_for_a_quorum)
     expect_code(bus_flush(alice, 100), BUS_ETIMEDOUT);
     postgres_kill(&postgres, 0);
     revive_standbys();
-    MUST(postgres_promote(&postgres, postgres_foremost(&postgres)));
+    MUST(postgres_foremost(&postgres, &foremost));
+    MUST(postgres_promote(&postgres, foremost));
     must_flush(alice);
     shard_must_have(&shard, SHARD_VALUES + 1);
     must_close(&alice);
@@ -145,7 +147,8 @@ Test(postgres_standby, keeps_all_when_the_right_standby_is_promoted)
         for (int i = 0; i < SHARD_VALUES; i++)
             must_publish(alice, "w", "%d", turn * SHARD_VALUES + i);
         postgres_kill(&postgres, primary); /* with commits under way */
-        unsigned foremost = postgres_foremost(&postgres);
+        unsigned foremost = 0;
+        MUST(postgres_foremost(&postgres, &foremost));
         MUST(postgres_promote(&postgres, foremost));
         must_flush(alice);
         MUST(postgres_join(&postgres, primary));
