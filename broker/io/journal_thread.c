@@ -38,7 +38,8 @@ struct journal_thread {
     bool has_trimmed;   /* and not looked since whether that made room; the thread's */
     uint64_t untrimmed; /* what lies below may go, and did not; the thread's; 0: nothing */
     int fd;
-    bool is_given_up;         /* the next flush lets segments go; the thread's, as what follows */
+    bool has_news;            /* the loop is to be told; the thread's, as what follows */
+    bool is_given_up;         /* the next flush lets segments go */
     bool has_flush_by;        /* a flush waits for this moment: */
     struct timespec flush_by; /* something is not on the disk, or could not be flushed */
     uint64_t flush_logged;    /* of the flush under way: what is logged when it began */
@@ -148,10 +149,17 @@ static void free_all(struct steps *steps)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void thread_tell(struct journal_thread *thread)
+/* Lock; given up meanwhile.  The loop may run at once, in this thread's place, and takes the lock:
+ * so it is told without it. */
+static void tell_loop(struct journal_thread *thread)
 {
     const uint64_t one = 1;
+    if (!thread->has_news)
+        return;
+    thread->has_news = false;
+    pthread_mutex_unlock(&thread->lock);
     (void)!write(thread->fd, &one, sizeof one); /* full means that it is readable already */
+    pthread_mutex_lock(&thread->lock);
 }
 
 /* Lock. */
@@ -237,7 +245,7 @@ static void end_flush(struct journal_thread *thread)
         set_state(thread, JOURNAL_IS_FAILED);
     }
     note_place(thread);
-    thread_tell(thread);
+    thread->has_news = true;
 }
 
 /* Whether something may go, and is there still. */
@@ -352,12 +360,21 @@ static struct timespec time_in(long ms)
     return time_in_us(ms * 1000);
 }
 
+/* Lock.  Whether more of a stream is worth waiting for. */
+static bool has_more_to_come(const struct journal_thread *thread)
+{
+    return thread->has_flushes && !thread->is_closing &&
+           thread->last_bytes >= JOURNAL_THREAD_STREAM_BYTES &&
+           thread->waiting_bytes < JOURNAL_THREAD_STREAM_BYTES;
+}
+
 /* Lock; given up meanwhile.  Behind a batch of a stream: waits for more of it. */
 static void await_stream(struct journal_thread *thread)
 {
-    if (!thread->has_flushes || thread->is_closing ||
-        thread->last_bytes < JOURNAL_THREAD_STREAM_BYTES ||
-        thread->waiting_bytes >= JOURNAL_THREAD_STREAM_BYTES)
+    if (!has_more_to_come(thread))
+        return;
+    tell_loop(thread);
+    if (!has_more_to_come(thread))
         return;
     struct timespec until = time_in_us(JOURNAL_THREAD_STREAM_US);
     thread->is_gathering = true;
@@ -402,7 +419,7 @@ static bool write_waiting(struct journal_thread *thread)
     if (is_logged)
         note_logged(thread, last);
     if (is_news)
-        thread_tell(thread);
+        thread->has_news = true;
     return is_logged;
 }
 
@@ -434,7 +451,7 @@ static void sync_logged(struct journal_thread *thread)
     } else {
         set_state(thread, JOURNAL_IS_FAILED);
     }
-    thread_tell(thread);
+    thread->has_news = true;
 }
 
 /* Lock. */
@@ -456,7 +473,7 @@ static void keep(struct journal_thread *thread)
         thread->kept_ns = began_ns;
     else
         set_state(thread, JOURNAL_IS_FAILED);
-    thread_tell(thread);
+    thread->has_news = true;
 }
 
 /* Lock; given up meanwhile.  The disk was full: whether it is still. */
@@ -473,7 +490,7 @@ static void probe(struct journal_thread *thread)
     if (err == JOURNAL_FULL)
         return;
     set_state(thread, err == JOURNAL_OK ? JOURNAL_IS_WELL : state_of(thread, err));
-    thread_tell(thread);
+    thread->has_news = true;
 }
 
 /* ---- flushing -------------------------------------------------------------------------------- */
@@ -599,8 +616,12 @@ static void *thread_run(void *arg)
         bool is_behind = wants_sync(thread) && thread->news.synced < thread->news.logged;
         bool is_sync_first = is_behind && thread->pace == JOURNAL_PACE_SHARED;
         bool is_syncing = thread->flushing != FLUSH_NONE || thread->has_flush_by;
+        /* What is only logged is of no use to anybody yet. */
+        bool is_told_later = is_sync_first && !is_syncing;
         if (thread->news.state == JOURNAL_IS_FAILED) {
             break;
+        } else if (thread->has_news && !is_told_later) {
+            tell_loop(thread);
         } else if (has_work && !is_sync_first) {
             is_refused = !write_waiting(thread);
             if (!is_refused)
@@ -617,6 +638,7 @@ static void *thread_run(void *arg)
         }
     }
     finish_flushes(thread);
+    tell_loop(thread);
     pthread_mutex_unlock(&thread->lock);
     return NULL;
 }

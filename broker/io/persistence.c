@@ -463,12 +463,18 @@ bool persistence_holds(struct persistence *persistence, struct core_port_out *ou
     return true;
 }
 
+/* What may go together goes one after the other, and each part wakes a thread that may take the
+ * processor from this one.  A value is to be quick, so it goes first.  Behind a sync that both
+ * waited for, the answer does: its writer waits for it alone, and then writes on. */
 bool persistence_next(struct persistence *persistence, struct held *out_held)
 {
-    for (int stage = 0; stage < HELD_STAGE_COUNT; stage++)
+    bool is_answer_first = waits_for_disk(persistence, HELD_OUTCOMES);
+    for (int i = 0; i < HELD_STAGE_COUNT; i++) {
+        int stage = is_answer_first ? HELD_STAGE_COUNT - 1 - i : i;
         if (held_output_pop(&persistence->output, (enum held_output_stage)stage,
                             reached(persistence, (enum held_output_stage)stage), out_held))
             return true;
+    }
     return false;
 }
 

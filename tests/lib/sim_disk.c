@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,8 @@ struct sim_disk {
     bool is_stingy;
     bool is_hoarding; /* see sim_disk_hoard() */
     sem_t *held;      /* see sim_disk_hold() */
+    bool is_all_held;
+    atomic_uint waiting;
 };
 
 /* A journal's second thread syncs beside the first. */
@@ -403,10 +406,21 @@ static int64_t sim_write(struct disk *disk, int handle, const struct iovec *piec
     return result < 0 ? result : (int64_t)written;
 }
 
+/* Without the lock: others go on meanwhile. */
+static void wait_held(struct sim_disk *sim)
+{
+    atomic_fetch_add(&sim->waiting, 1);
+    while (sem_wait(sim->held) != 0)
+        continue; /* a signal came */
+    atomic_fetch_sub(&sim->waiting, 1);
+}
+
 static int sim_sync(struct disk *disk, int handle)
 {
-    GUARD();
     struct sim_disk *sim = sim_of(disk);
+    if (sim->is_all_held)
+        wait_held(sim);
+    GUARD();
     int result = fate(sim, SIM_SYNC, 's');
     if (!is_stopped(sim))
         settle(sim, &sim->files[handle], result == 0);
@@ -416,8 +430,8 @@ static int sim_sync(struct disk *disk, int handle)
 static int sim_sync_until(struct disk *disk, int handle, uint64_t offset)
 {
     struct sim_disk *sim = sim_of(disk);
-    while (sim->held != NULL && sem_wait(sim->held) != 0)
-        continue; /* a signal came */
+    if (sim->held != NULL)
+        wait_held(sim);
     GUARD();
     struct sim_file *file = &sim->files[handle];
     int result = fate(sim, SIM_SYNC, 's');
@@ -628,6 +642,17 @@ void sim_disk_limit(struct sim_disk *sim, uint64_t bytes)
 void sim_disk_hold(struct sim_disk *sim, sem_t *held)
 {
     sim->held = held;
+}
+
+void sim_disk_hold_all(struct sim_disk *sim, sem_t *held)
+{
+    sim->is_all_held = true;
+    sim_disk_hold(sim, held);
+}
+
+bool sim_disk_is_held(struct sim_disk *sim)
+{
+    return atomic_load(&sim->waiting) > 0;
 }
 
 void sim_disk_stint(struct sim_disk *sim)

@@ -57,6 +57,10 @@ uint64_t sim_disk_calls(const struct sim_disk *sim);
 void sim_disk_limit(struct sim_disk *sim, uint64_t bytes);
 /* From now on each partial sync waits until this says so, once for each. */
 void sim_disk_hold(struct sim_disk *sim, sem_t *held);
+/* The same of each sync of a file. */
+void sim_disk_hold_all(struct sim_disk *sim, sem_t *held);
+/* Whether a sync waits so. */
+bool sim_disk_is_held(struct sim_disk *sim);
 /* A write may take less than it is given. */
 void sim_disk_stint(struct sim_disk *sim);
 /* A file keeps what it got of room that was refused, as on ext4. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 
@@ -150,7 +151,8 @@ Test(journal_thread, logs_without_sync_and_syncs_when_it_closes)
 Test(journal_thread, waits_no_more_than_a_moment_for_the_rest_of_a_stream)
 {
     start(JOURNAL_PACE_LAZY);
-    static uint8_t zeros[DRIVER_SEGMENT / 2];
+    /* Few steps: however they are gathered, they make no more segments than the disk may have. */
+    static uint8_t zeros[JOURNAL_THREAD_STREAM_BYTES / 2];
     uint64_t ticket = 0;
     for (int round = 0; round < 20; round++) {
         for (uint64_t bytes = 0; bytes < 2 * JOURNAL_THREAD_STREAM_BYTES; bytes += sizeof zeros) {
@@ -358,6 +360,22 @@ static uint64_t give_bulk(void)
     struct journal_step *step = journal_step_new(1, sizeof zeros);
     journal_step_add(step, DRIVER_KIND + 1, span_of(zeros, sizeof zeros));
     return journal_thread_give(thread, &step);
+}
+
+/* What is logged is of no use to anybody yet, and a loop that wakes takes the processor from the
+ * thread that is to sync. */
+Test(journal_thread, tells_of_a_shared_disk_once_it_is_synced)
+{
+    cr_assert_eq(sem_init(&held, 0, 0), 0);
+    start(JOURNAL_PACE_SHARED);
+    sim_disk_hold_all(sim, &held);
+    give(0);
+    while (!sim_disk_is_held(sim))
+        sched_yield();
+    struct pollfd item = {.fd = journal_thread_fd(thread), .events = POLLIN};
+    cr_expect_eq(poll(&item, 1, 0), 0, "told of a sync that is under way");
+    let_sync(1000);
+    wait_for(1, 1, JOURNAL_IS_WELL);
 }
 
 /* It is in the log while what came before is synced, and is not taken for synced with that. */

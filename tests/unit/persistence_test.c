@@ -308,6 +308,35 @@ Test(persistence, says_nothing_but_news_at_shared_before_its_sync)
     cr_assert(persistence_is_quiet(&persistence));
 }
 
+/* The lane of the first of two parts that may go together. */
+static enum msg_lane first_said(enum durability durability)
+{
+    struct held first = {.part = NULL};
+    struct held second = {.part = NULL};
+    start(durability);
+    (void)decide();
+    while (persistence.news.logged < persistence.ticket ||
+           (durability_syncs(durability) && persistence.news.synced < persistence.ticket))
+        hear();
+    cr_assert(persistence_next(&persistence, &first));
+    cr_assert(persistence_next(&persistence, &second));
+    cr_expect_neq(first.lane, second.lane);
+    buffer_unref(&first.part);
+    buffer_unref(&second.part);
+    return first.lane;
+}
+
+/* A writer that flushes waits for the answer alone. */
+Test(persistence, says_answers_first_behind_a_sync_that_outcomes_waited_for)
+{
+    cr_expect_eq(first_said(DURABILITY_SHARED), MSG_LANE_CONTROL);
+}
+
+Test(persistence, says_outcomes_first_behind_the_log)
+{
+    cr_expect_eq(first_said(DURABILITY_PROCESS), MSG_LANE_DATA);
+}
+
 /* A value comes, and no sync goes well. */
 static void decide_on_value(enum durability durability)
 {
