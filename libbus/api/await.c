@@ -3,11 +3,11 @@
 #include "libbus/api/await_table.h"
 #include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
-#include "libbus/api/data_wait.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
+#include "libbus/api/lane_wait.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/msg.h"
@@ -107,7 +107,7 @@ static bool await_wait(struct bus *bus, const struct await *await, struct blocke
 {
     const struct session_wait_place place = {.topic = span_text(await->topic), .seq = await->seq};
     blocked_begin(bus, blocked, &place);
-    return data_wait(bus, &bus->news, &bus->waiters, deadline_ns);
+    return lane_wait(bus, LINK_DATA, &bus->news, &bus->waiters, deadline_ns);
 }
 
 enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t timeout_ms,
@@ -249,7 +249,7 @@ static enum bus_err run(struct gather *gather, int64_t timeout_ms)
         bool is_any_answered = look_all(gather);
         if (!is_any_answered) {
             blocked_begin(bus, &blocked, NULL);
-            if (!data_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+            if (!lane_wait(bus, LINK_DATA, &bus->news, &bus->waiters, deadline_ns))
                 err = BUS_ETIMEDOUT;
             else
                 err = api_over(bus);

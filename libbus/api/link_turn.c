@@ -270,7 +270,9 @@ void turn_sleep(struct bus *bus, struct turn *turn)
     bus->is_left = waiters_may_leave_data(bus);
     if (bus->is_left && left_ms > API_LEAVE_MS)
         left_ms = API_LEAVE_MS;
-    link_lend_data(bus->link, bus->poller != NULL || bus->is_left);
+    bool is_polled = bus->pollers[LINK_DATA].cond != NULL;
+    link_lend(bus->link, LINK_DATA, is_polled || bus->is_left);
+    link_lend(bus->link, LINK_CONTROL, bus->pollers[LINK_CONTROL].cond != NULL);
     if (link_wait_begin(bus->link, turn->wants_room))
         left_ms = 0;
     turn->sleep_end_ns = api_deadline_ns(left_ms) - NS_PER_MS; /* left_ms was rounded up */
@@ -316,6 +318,7 @@ static void leave_link(struct bus *bus, struct turn *turn)
 {
     bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
                   session_has_action(bus->session) || session_data_is_due(bus->session) ||
+                  session_wait_is_asked(bus->session) ||
                   session_deadline_ns(bus->session) < turn->sleep_end_ns ||
                   bus->attach_jobs != NULL || has_unread(bus, turn, LINK_CONTROL);
     if (is_due || has_unread(bus, turn, LINK_DATA))
@@ -340,12 +343,15 @@ void thread_unlock_say(struct bus *bus)
     api_unlock(bus);
 }
 
-void thread_take_data(struct bus *bus)
+void thread_take(struct bus *bus, enum link_lane lane)
 {
     struct turn *turn = bus->turn;
     int64_t now_ns = api_now_ns();
-    turn->control_count = 0;
-    turn_receive_data(bus->link, turn);
+    turn->control_count = turn->data_count = 0;
+    if (lane == LINK_CONTROL)
+        turn_receive_control(bus->link, turn);
+    else
+        turn_receive_data(bus->link, turn);
     (void)turn_take_in(bus, turn, now_ns);
     turn_send(bus, turn, now_ns);
     api_tell(bus);
@@ -356,6 +362,6 @@ bool thread_look_for_data(struct bus *bus)
 {
     if (!bus->is_asleep || bus->session == NULL || !link_is_readable(bus->link, LINK_DATA))
         return false;
-    thread_take_data(bus);
+    thread_take(bus, LINK_DATA);
     return true;
 }

@@ -52,9 +52,10 @@ void turn_sleep(struct bus *bus, struct turn *turn);
  * one. */
 void thread_say(struct bus *bus);
 void thread_unlock_say(struct bus *bus);
-/* While the library's thread sleeps: takes in data that came, and sends what follows from it. */
-void thread_take_data(struct bus *bus);
-/* The same, if the library's thread sleeps and data came; whether it was so. */
+/* While the library's thread sleeps: takes in what came on a lane, and sends what follows from it.
+ */
+void thread_take(struct bus *bus, enum link_lane lane);
+/* The same of data, if the library's thread sleeps and data came; whether it was so. */
 bool thread_look_for_data(struct bus *bus);
 
 #endif

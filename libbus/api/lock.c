@@ -37,7 +37,8 @@ void api_unref(struct bus *bus)
     close_fd(bus->tap_fd);
     close_fd(bus->notice_fd);
     close_fd(bus->answers_fd);
-    close_fd(bus->poller_fd);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        close_fd(bus->pollers[lane].call_fd);
     bus_error_unref(&bus->failure);
     bus_error_unref(&bus->unfit);
     id_map_fini(&bus->subs_by_number);

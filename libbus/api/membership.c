@@ -53,7 +53,9 @@ static struct bus *membership_new(void)
     atomic_init(&bus->refs, 1);
     atomic_init(&bus->is_stopped, false);
     bus->failure_fd = bus->room_fd = bus->tap_fd = bus->notice_fd = -1;
-    bus->answers_fd = bus->poller_fd = bus->data_fd = -1;
+    bus->answers_fd = -1;
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        bus->pollers[lane].call_fd = bus->pollers[lane].fd = -1;
     bus->fork_generation = fork_watch();
     bus->opener = gettid();
     bus->process_began_ns = api_process_began_ns();

@@ -9,9 +9,10 @@
  * One thread of the library (thread.c) owns the link while it is awake.  It carries parts between
  * link and session.  Then api_tell() wakes the threads that the session's news concern.  While that
  * thread sleeps, the link belongs to the holder of the lock.  So a thread of the application sends
- * by itself what it put into the session (link_turn.c).  A thread that waits for data polls for it
- * by itself (data_wait.c), which saves a wake-up for each value.  api_wake() passes everything else
- * to the library's thread, and costs a system call only if that thread sleeps.
+ * by itself what it put into the session (link_turn.c).  A thread that waits for data, or for an
+ * answer to what it wrote, polls for it by itself (lane_wait.c), which saves a wake-up for each.
+ * api_wake() passes everything else to the library's thread, and costs a system call only if that
+ * thread sleeps.
  *
  * The failure of the party is noted in one place and once: in api_tell(), under the lock.  The
  * handler's thread (handler.c) does the rest.
@@ -28,7 +29,7 @@
  *   the bus        attach_jobs, lock, waiters, error_wire, open_list
  *   news           sub_list, msg, await_table, news (who is woken, and how the party ends)
  *   the threads    handler, attach_bring, link_turn; then thread, courier and membership
- *   the calls      data_wait, bus, publish, party, sub, slot, await, ...; admin and its calls */
+ *   the calls      lane_wait, bus, publish, party, sub, slot, await, ...; admin and its calls */
 #ifndef API_MODEL_H
 #define API_MODEL_H
 
@@ -135,6 +136,14 @@ struct trace {
     char text[2 * LIMIT_TRACE_ID_BYTES + 1]; /* in hexadecimal digits */
 };
 
+/* The thread of the application that polls a lane, because it waits for what comes there. */
+struct poller {
+    pthread_cond_t *cond; /* what it waits for otherwise; NULL: none polls */
+    int call_fd;          /* calls it; -1: none was needed yet */
+    int fd;               /* what it polls; -1: there is no connection */
+    bool is_called;
+};
+
 struct bus {
     /* fixed when it is open */
     struct bus_options options;
@@ -179,20 +188,17 @@ struct bus {
     struct topic_cache_entry *topics;
     struct topic_cache_entry *last_topic;
 
-    pthread_cond_t *poller; /* what the thread waits for that polls for data; NULL: none polls */
-    int poller_fd;          /* calls it; -1: none was needed yet */
-    int data_fd;            /* what it polls */
-    unsigned idlers;        /* threads that wait for data, and do not poll */
-    int64_t taken_ns;       /* when a receiver last found data without waiting for it */
-    bool is_left;           /* data is left to receivers while the library's thread sleeps */
-    bool has_reader_fd;     /* somebody may wait for data by a descriptor */
+    struct poller pollers[LINK_LANE_COUNT];
+    unsigned idlers;    /* threads that wait for data, and do not poll */
+    int64_t taken_ns;   /* when a receiver last found data without waiting for it */
+    bool is_left;       /* data is left to receivers while the library's thread sleeps */
+    bool has_reader_fd; /* somebody may wait for data by a descriptor */
 
     int64_t stamp_ns;    /* now, or when the library thread's turn began */
     unsigned stamp_uses; /* so many more values may bear it */
 
-    bool is_asleep; /* the library thread waits in the link */
-    bool is_done;   /* the library thread ends */
-    bool is_poller_called;
+    bool is_asleep;       /* the library thread waits in the link */
+    bool is_done;         /* the library thread ends */
     bool is_disconnected; /* the session said that everything was sent, or the thread ended */
     bool is_stop_told;    /* waiters know of is_stopped */
     bool is_handed_over;  /* *out_bus is written */

@@ -8,6 +8,8 @@
 #include "libbus/api/error_wire.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
+#include "libbus/api/lane_wait.h"
+#include "libbus/api/link_turn.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
 #include "libbus/api/news.h"
@@ -21,14 +23,14 @@
  * waits until the connection is gone, because the failure is on its way until then.  Lock held. */
 enum bus_err party_wait_answered(struct bus *bus, struct session_mark mark, int64_t deadline_ns)
 {
-    api_wake(bus);
+    thread_say(bus);
     while (bus->session != NULL && !session_mark_reached(bus->session, mark)) {
         enum bus_err end = api_ended(bus); /* after bus_stop() what is owed can still be flushed */
         if (end == BUS_ECLOSED && bus->is_disconnected)
             return BUS_ELOST;
         if (end != BUS_OK && !session_is_leaving(bus->session))
             return end;
-        if (!api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+        if (!lane_wait(bus, LINK_CONTROL, &bus->news, &bus->waiters, deadline_ns))
             return BUS_ETIMEDOUT;
     }
     return bus->session != NULL ? BUS_OK : BUS_ECLOSED;
@@ -73,7 +75,7 @@ done:
     if (err == BUS_OK)
         err = attached;
     (void)say_not_answered(bus, err);
-    api_unlock_wake(bus);
+    thread_unlock_say(bus);
     return err;
 }
 
@@ -154,7 +156,7 @@ int bus_notice_fd(const struct bus *bus)
 /* Waits for the broker's answer to a numbered request.  Lock held. */
 enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadline_ns)
 {
-    api_wake(bus);
+    thread_say(bus);
     for (;;) {
         if (bus->session == NULL)
             return BUS_ECLOSED;
@@ -162,7 +164,7 @@ enum bus_err party_wait_result(struct bus *bus, uint64_t number, int64_t deadlin
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
         enum bus_err err = api_over(bus);
-        if (err == BUS_OK && !api_wait(bus, &bus->news, &bus->waiters, deadline_ns))
+        if (err == BUS_OK && !lane_wait(bus, LINK_CONTROL, &bus->news, &bus->waiters, deadline_ns))
             err = BUS_ETIMEDOUT;
         if (err != BUS_OK) {
             if (bus->session != NULL)

@@ -9,11 +9,11 @@
  * counts.  Messages are counted many at a time. */
 #include "libbus/api/blocked.h"
 #include "libbus/api/clock.h"
-#include "libbus/api/data_wait.h"
 #include "libbus/api/error.h"
 #include "libbus/api/error_wire.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/fork.h"
+#include "libbus/api/lane_wait.h"
 #include "libbus/api/link_turn.h"
 #include "libbus/api/lock.h"
 #include "libbus/api/model.h"
@@ -549,7 +549,7 @@ static enum bus_err wait_for_news(struct bus_sub *sub, int64_t deadline_ns,
         return api_say_over(bus, err, reterr);
     settle_fd(sub);
     atomic_store(&sub->is_waiting, true);
-    bool is_awake = data_wait(bus, &sub->news, &sub->waiters, deadline_ns);
+    bool is_awake = lane_wait(bus, LINK_DATA, &sub->news, &sub->waiters, deadline_ns);
     atomic_store(&sub->is_waiting, false);
     return is_awake ? BUS_OK : error_give(reterr, BUS_ETIMEDOUT, &error_timed_out);
 }

@@ -19,23 +19,26 @@ bool waiters_may_leave_data(const struct bus *bus)
            api_now_ns() - bus->taken_ns < API_LEAVE_MS * NS_PER_MS;
 }
 
-static void call(struct bus *bus)
+static void call(struct poller *poller)
 {
-    if (bus->poller == NULL || bus->is_poller_called)
+    if (poller->cond == NULL || poller->is_called)
         return;
-    bus->is_poller_called = true;
-    api_signal_fd(bus->poller_fd);
+    poller->is_called = true;
+    api_signal_fd(poller->call_fd);
 }
 
 void waiters_broadcast(struct bus *bus, pthread_cond_t *cond)
 {
     pthread_cond_broadcast(cond);
-    if (bus->poller == cond)
-        call(bus);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        if (bus->pollers[lane].cond == cond)
+            call(&bus->pollers[lane]);
 }
 
 void waiters_reconnected(struct bus *bus)
 {
-    bus->data_fd = link_data_fd(bus->link);
-    call(bus);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
+        bus->pollers[lane].fd = link_fd(bus->link, (enum link_lane)lane);
+        call(&bus->pollers[lane]);
+    }
 }

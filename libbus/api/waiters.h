@@ -11,9 +11,9 @@ void waiters_found_data(struct bus *bus);
 /* Whether data may be left to receivers for API_LEAVE_MS: one of them looks for itself, and nobody
  * else waits for it.  Lock held. */
 bool waiters_may_leave_data(const struct bus *bus);
-/* Wakes who waits for cond, in api_wait() or data_wait().  Lock held. */
+/* Wakes who waits for cond, in api_wait() or lane_wait().  Lock held. */
 void waiters_broadcast(struct bus *bus, pthread_cond_t *cond);
-/* The data channel has another connection, or none: data_fd is set anew.  Lock held. */
+/* A channel has another connection, or none: what is polled is set anew.  Lock held. */
 void waiters_reconnected(struct bus *bus);
 
 #endif

@@ -108,12 +108,11 @@ enum link_fault link_fault(const struct link *link, enum link_lane lane);
 /* Whether something may be received now. */
 bool link_is_readable(struct link *link, enum link_lane lane);
 
-/* Lends the data lane to a thread that is not in link_wait(), or takes it back.  link_wait()
- * ignores a lent lane, even if it waits already.  The other thread polls link_data_fd() for POLLIN,
- * after a link_receive() that found nothing or after link_wait_begin(); -1: there is no
- * connection. */
-void link_lend_data(struct link *link, bool is_lent);
-int link_data_fd(const struct link *link);
+/* Lends a lane to a thread that is not in link_wait(), or takes it back.  link_wait() ignores a
+ * lent lane, even if it waits already.  The other thread polls link_fd() for POLLIN, after a
+ * link_receive() that found nothing or after link_wait_begin(); -1: there is no connection. */
+void link_lend(struct link *link, enum link_lane lane, bool is_lent);
+int link_fd(const struct link *link, enum link_lane lane);
 /* Ends a link_wait() under way or the next one.  [any] [signal] */
 void link_wake(struct link *link);
 

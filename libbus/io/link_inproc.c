@@ -57,10 +57,10 @@ struct inproc {
 
 struct link {
     int wake_fd;
-    int data_fd;
-    int lent_fd;      /* an epoll descriptor with data_fd in it, unless that is lent */
-    unsigned uses;    /* without the lock: one thread at a time */
-    bool is_data_due; /* the queue was found empty: the next packet sets data_fd */
+    int lane_fds[LINK_LANE_COUNT];
+    int lent_fd;                       /* an epoll descriptor with those that are not lent */
+    unsigned uses;                     /* without the lock: one thread at a time */
+    bool is_sign_due[LINK_LANE_COUNT]; /* it was found empty: the next packet sets its descriptor */
     struct conn *conns[LINK_LANE_COUNT];
     struct conn *aside[LINK_ASIDE_MAX][LINK_LANE_COUNT]; /* the newest first */
     bool is_closed[LINK_LANE_COUNT];                     /* to be told by link_wait() */
@@ -181,15 +181,18 @@ enum link_err link_open(struct link **out_link)
     if (link == NULL)
         return LINK_RESOURCES;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    link->data_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     link->lent_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
-    if (link->wake_fd < 0 || link->data_fd < 0 || link->lent_fd < 0 ||
-        epoll_ctl(link->lent_fd, EPOLL_CTL_ADD, link->data_fd, &event) != 0) {
+    bool is_open = link->wake_fd >= 0 && link->lent_fd >= 0;
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        int fd = link->lane_fds[lane] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        is_open = is_open && fd >= 0 && epoll_ctl(link->lent_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+        link->is_sign_due[lane] = true;
+    }
+    if (!is_open) {
         link_close(&link, 0);
         return LINK_RESOURCES;
     }
-    link->is_data_due = true;
     *out_link = link;
     return LINK_OK;
 }
@@ -206,8 +209,9 @@ void link_close(struct link **link, int64_t linger_ms)
     link_close_aside(closing);
     if (closing->wake_fd >= 0)
         close(closing->wake_fd);
-    if (closing->data_fd >= 0)
-        close(closing->data_fd);
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        if (closing->lane_fds[lane] >= 0)
+            close(closing->lane_fds[lane]);
     if (closing->lent_fd >= 0)
         close(closing->lent_fd);
     free(closing);
@@ -236,7 +240,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     list_init(&conn->inbox);
     conn->server = find_server(endpoint, lane);
     link->conns[lane] = conn;
-    link->is_data_due |= lane == LINK_DATA;
+    link->is_sign_due[lane] = true;
     link->is_closed[lane] = conn->server == NULL;
     if (conn->server != NULL) {
         conn->id = ++conn->server->next_conn;
@@ -285,8 +289,7 @@ enum link_err link_send_buffer(struct link *link, enum link_lane lane, struct bu
     link->uses++;
     pthread_mutex_lock(&lock);
     struct conn *conn = link->conns[lane];
-    if (lane == LINK_DATA)
-        take_sign(link->data_fd);
+    take_sign(link->lane_fds[lane]);
     if (conn == NULL || conn->server == NULL) {
         err = LINK_DOWN;
     } else if (conn->queued == QUEUED_MAX ||
@@ -310,14 +313,13 @@ enum link_err link_send(struct link *link, enum link_lane lane, struct span part
     return err;
 }
 
-/* With the lock.  Whether a message is there.  If none is there, the next one sets data_fd. */
+/* With the lock.  Whether a message is there.  If none is there, the next one sets its descriptor.
+ */
 static bool lane_is_readable(struct link *link, enum link_lane lane)
 {
     bool has_packet = link->conns[lane] != NULL && !list_is_empty(&link->conns[lane]->inbox);
-    if (lane == LINK_DATA) {
-        take_sign(link->data_fd);
-        link->is_data_due |= !has_packet;
-    }
+    take_sign(link->lane_fds[lane]);
+    link->is_sign_due[lane] |= !has_packet;
     return has_packet;
 }
 
@@ -439,16 +441,17 @@ bool link_is_readable(struct link *link, enum link_lane lane)
     return is_readable;
 }
 
-void link_lend_data(struct link *link, bool is_lent)
+void link_lend(struct link *link, enum link_lane lane, bool is_lent)
 {
     struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
     link->uses++;
-    (void)epoll_ctl(link->lent_fd, EPOLL_CTL_MOD, link->data_fd, &event); /* it was added before */
+    /* It was added before. */
+    (void)epoll_ctl(link->lent_fd, EPOLL_CTL_MOD, link->lane_fds[lane], &event);
 }
 
-int link_data_fd(const struct link *link)
+int link_fd(const struct link *link, enum link_lane lane)
 {
-    return link->data_fd;
+    return link->lane_fds[lane];
 }
 
 void link_wake(struct link *link)
@@ -540,12 +543,9 @@ void inproc_send(struct inproc *server, uint32_t conn, struct buffer **head, str
         struct link *owner = to->owner;
         if (!post(&to->inbox, head, part, conn, to->lane))
             conn_sever(to);
-        else if (to->lane != LINK_DATA)
-            wake(owner->wake_fd);
-        else if (owner->is_data_due)
-            wake(owner->data_fd);
-        if (to->lane == LINK_DATA)
-            owner->is_data_due = false;
+        else if (owner->is_sign_due[to->lane])
+            wake(owner->lane_fds[to->lane]);
+        owner->is_sign_due[to->lane] = false;
     }
     pthread_mutex_unlock(&lock);
     if (head != NULL)

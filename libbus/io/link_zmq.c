@@ -70,7 +70,7 @@ struct connection {
     void *monitor;
     int fd; /* of socket and monitor, to be polled */
     int monitor_fd;
-    int lent_fd;                  /* data: an epoll descriptor with fd in it, unless it is lent */
+    int lent_fd;                  /* an epoll descriptor with fd in it, unless it is lent */
     bool is_made;                 /* the transport said that it was connected */
     bool is_broken;               /* reported once all that has arrived is received */
     enum link_fault fault;        /* why it is broken */
@@ -103,7 +103,7 @@ struct link {
     void *context;
     int wake_fd;
     uint64_t opened; /* connections so far: names of monitors */
-    bool is_data_lent;
+    bool is_lent[LINK_LANE_COUNT];
     bool has_keys;
     struct link_keys keys;           /* of the next connections, with has_keys */
     struct pollfd items[WAIT_ITEMS]; /* what link_wait() polls; only it uses this meanwhile */
@@ -356,9 +356,9 @@ static void drain_monitor(struct connection *connection, enum link_lane lane)
 
 /* Makes the epoll descriptor: a thread may wait for it while the other thread changes what is in
  * it. */
-static bool open_lending(struct link *link, struct connection *connection)
+static bool open_lending(struct connection *connection, bool is_lent)
 {
-    struct epoll_event event = {.events = link->is_data_lent ? 0 : EPOLLIN};
+    struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
     connection->lent_fd = epoll_create1(EPOLL_CLOEXEC);
     return connection->lent_fd >= 0 &&
            epoll_ctl(connection->lent_fd, EPOLL_CTL_ADD, connection->fd, &event) == 0;
@@ -389,7 +389,7 @@ enum link_err link_connect(struct link *link, enum link_lane lane, const char *e
     connection->fd = ready_fd(connection->socket);
     connection->monitor_fd = ready_fd(connection->monitor);
     drain_monitor(connection, lane); /* see ready.h */
-    if (lane == LINK_DATA && !open_lending(link, connection)) {
+    if (!open_lending(connection, link->is_lent[lane])) {
         disconnect(connection, 0);
         return LINK_RESOURCES;
     }
@@ -635,8 +635,8 @@ bool link_wait_begin(struct link *link, const bool wants_room[LINK_LANE_COUNT])
     for (int i = 0; i < LINK_LANE_COUNT; i++) {
         const struct connection *connection = &link->connections[i];
         bool is_open = connection->socket != NULL;
-        int fd = i == LINK_DATA ? connection->lent_fd : connection->fd;
-        link->items[WAIT_SOCKETS + i] = (struct pollfd){.fd = is_open ? fd : -1, .events = POLLIN};
+        link->items[WAIT_SOCKETS + i] =
+            (struct pollfd){.fd = is_open ? connection->lent_fd : -1, .events = POLLIN};
         link->items[WAIT_MONITORS + i] =
             (struct pollfd){.fd = is_open ? connection->monitor_fd : -1, .events = POLLIN};
     }
@@ -706,21 +706,21 @@ bool link_is_readable(struct link *link, enum link_lane lane)
     return socket != NULL && ready_has(socket, ZMQ_POLLIN);
 }
 
-void link_lend_data(struct link *link, bool is_lent)
+void link_lend(struct link *link, enum link_lane lane, bool is_lent)
 {
-    const struct connection *connection = &link->connections[LINK_DATA];
+    const struct connection *connection = &link->connections[lane];
     struct epoll_event event = {.events = is_lent ? 0 : EPOLLIN};
-    if (link->is_data_lent == is_lent)
+    if (link->is_lent[lane] == is_lent)
         return;
-    link->is_data_lent = is_lent;
+    link->is_lent[lane] = is_lent;
     /* The descriptor was added before.  If the change failed, both threads would wait for it. */
     if (connection->socket != NULL)
         (void)epoll_ctl(connection->lent_fd, EPOLL_CTL_MOD, connection->fd, &event);
 }
 
-int link_data_fd(const struct link *link)
+int link_fd(const struct link *link, enum link_lane lane)
 {
-    const struct connection *connection = &link->connections[LINK_DATA];
+    const struct connection *connection = &link->connections[lane];
     return connection->socket != NULL ? connection->fd : -1;
 }
 

@@ -19,6 +19,8 @@ extern const bool race_is_live;
 struct race_broker *race_broker_start(const char *name);
 const char *race_broker_endpoint(const struct race_broker *broker);
 const char *race_broker_data_endpoint(const struct race_broker *broker);
+/* Lets it stand still, and go on. */
+void race_broker_hold(struct race_broker *broker, bool is_held);
 /* Closes all connections at once, as a killed broker does. */
 void race_broker_kill(struct race_broker **broker);
 /* How often a thread of this process, named by the kernel's number, waited on a link.  A wait for a

@@ -28,6 +28,7 @@ struct race_broker {
     struct memory memory;
     struct core_port *port;
     pthread_t thread;
+    pthread_mutex_t turn; /* taken by the thread while it does anything, and by who holds it */
     atomic_bool is_done;
     uint64_t dice;
 };
@@ -87,6 +88,7 @@ static void *run(void *arg)
     struct race_broker *broker = arg;
     struct inproc_in in;
     while (!atomic_load(&broker->is_done)) {
+        pthread_mutex_lock(&broker->turn);
         while (!atomic_load(&broker->is_done) &&
                inproc_receive(broker->server, &in) != INPROC_NOTHING)
             let_in(broker, &in);
@@ -98,6 +100,7 @@ static void *run(void *arg)
         int64_t deadline_ns = core_port_deadline_ns(broker->port);
         int64_t left_ns = deadline_ns - clock_ns(CLOCK_MONOTONIC);
         int64_t left_ms = left_ns <= 0 ? 0 : left_ns / NS_PER_MS + 1;
+        pthread_mutex_unlock(&broker->turn);
         inproc_wait(broker->server, deadline_ns == INT64_MAX ? -1 : left_ms);
     }
     return NULL;
@@ -119,6 +122,7 @@ struct race_broker *race_broker_start(const char *name)
     broker->port = core_port_new(&broker->memory, &options, now_of(broker).now_ns);
     must(broker->port != NULL);
     must(inproc_open(name, &broker->server) == LINK_OK);
+    must(pthread_mutex_init(&broker->turn, NULL) == 0);
     must(pthread_create(&broker->thread, NULL, run, broker) == 0);
     return broker;
 }
@@ -133,6 +137,11 @@ const char *race_broker_data_endpoint(const struct race_broker *broker)
     return broker->data_endpoint;
 }
 
+void race_broker_hold(struct race_broker *broker, bool is_held)
+{
+    must((is_held ? pthread_mutex_lock : pthread_mutex_unlock)(&broker->turn) == 0);
+}
+
 void race_broker_kill(struct race_broker **broker)
 {
     struct race_broker *killed = *broker;
@@ -144,6 +153,7 @@ void race_broker_kill(struct race_broker **broker)
     pthread_join(killed->thread, NULL);
     inproc_close(&killed->server);
     core_port_free(&killed->port);
+    pthread_mutex_destroy(&killed->turn);
     free(killed);
 }
 

@@ -11,6 +11,7 @@
 
 #include <bus/access.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,11 @@ const char *race_broker_endpoint(const struct race_broker *broker)
 const char *race_broker_data_endpoint(const struct race_broker *broker)
 {
     return broker->broker.data;
+}
+
+void race_broker_hold(struct race_broker *broker, bool is_held)
+{
+    process_signal(&broker->broker.process, is_held ? SIGSTOP : SIGCONT);
 }
 
 void race_broker_kill(struct race_broker **broker)

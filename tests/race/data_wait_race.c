@@ -4,7 +4,8 @@
  * buses, so that everybody sleeps in between; beside it, on the same buses, others wait for values
  * and for given slots and give up, and others write.  Each ball comes back, and nobody waits for
  * ever: not behind one who polled and left, nor when the bus is stopped.  And what comes for
- * one who is busy is left to it, for as long as it looks for itself. */
+ * one who is busy is left to it, for as long as it looks for itself.  Who waits in bus_flush()
+ * takes its answer by itself, too. */
 #include "tests/lib/process.h"
 #include "tests/lib/race.h"
 
@@ -162,7 +163,7 @@ static void leave_the_other(struct race_broker *broker, int rounds)
 
 enum {
     VALUES = 500,
-    LEAVE_MS = 5, /* libbus/api/data_wait.c */
+    LEAVE_MS = 5, /* libbus/api/lane_wait.c */
     NOT_LONG_MS = 600 * LEAVE_MS,
     THREADS_MAX = 64,
 };
@@ -273,6 +274,90 @@ static void leave_nothing_for_long(struct race_broker *broker, struct bus *write
     check_code(bus_close(&bus, SOON_MS), BUS_OK);
 }
 
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Nothing else wakes its thread. */
+static struct bus *open_quiet(struct race_broker *broker, const char *party)
+{
+    struct bus_options options;
+    race_options(&options, party);
+    options.heartbeat_ms = 10 * SOON_MS;
+    options.lost_after_ms = 30 * SOON_MS;
+    return race_open_with(broker, &options);
+}
+
+static void *flush_often(void *arg)
+{
+    struct bus *bus = arg;
+    for (int i = 0; i < VALUES; i++) {
+        check_code(bus_publish(bus, "flushed", &i, sizeof i), BUS_OK);
+        check_code(bus_flush(bus, SOON_MS), BUS_OK);
+    }
+    return NULL;
+}
+
+/* The library's thread would otherwise be up for each answer, and for each flush. */
+static void answer_who_flushes(struct race_broker *broker)
+{
+    long threads[THREADS_MAX];
+    size_t count = find_threads(threads);
+    struct bus *bus = open_quiet(broker, "flusher");
+    long thread = new_thread(threads, count);
+    (void)flush_often(bus);
+    uint64_t waits = race_waits_of(thread);
+    (void)flush_often(bus);
+    waits = race_waits_of(thread) - waits;
+    check(waits < VALUES / 4);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
+/* One of them polls, leaves, and takes the answers of the others along. */
+static void answer_all_who_flush(struct race_broker *broker)
+{
+    enum { FLUSHERS = 3 };
+    pthread_t threads[FLUSHERS];
+    struct bus *bus = open_quiet(broker, "flushers");
+    for (int i = 0; i < FLUSHERS; i++)
+        check(pthread_create(&threads[i], NULL, flush_often, bus) == 0);
+    for (int i = 0; i < FLUSHERS; i++)
+        check(pthread_join(threads[i], NULL) == 0);
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
+struct flushing {
+    struct bus *bus;
+    int64_t timeout_ms;
+    enum bus_err expected;
+};
+
+static void *flush_once(void *arg)
+{
+    struct flushing *flushing = arg;
+    check_code(bus_flush(flushing->bus, flushing->timeout_ms), flushing->expected);
+    return NULL;
+}
+
+/* The second waits behind the first, as a rule, who has left when the answer comes. */
+static void answer_who_is_left(struct race_broker *broker, int rounds)
+{
+    struct bus *bus = open_quiet(broker, "left");
+    for (int i = 0; i < rounds; i++) {
+        struct flushing first = {bus, 50, BUS_ETIMEDOUT};
+        struct flushing second = {bus, SOON_MS / 10, BUS_OK}; /* its thread wakes later */
+        pthread_t threads[2];
+        race_broker_hold(broker, true);
+        check_code(bus_publish(bus, "flushed", &i, sizeof i), BUS_OK);
+        check(pthread_create(&threads[0], NULL, flush_once, &first) == 0);
+        check(pthread_create(&threads[1], NULL, flush_once, &second) == 0);
+        check(pthread_join(threads[0], NULL) == 0);
+        race_broker_hold(broker, false);
+        check(pthread_join(threads[1], NULL) == 0);
+    }
+    check_code(bus_close(&bus, SOON_MS), BUS_OK);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
 static int compare_times(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
@@ -351,6 +436,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 5; i++) /* for its thread to sleep just then, as a rule */
         leave_nothing_for_long(broker, writer);
     leave_nothing_to_pollers(broker, writer);
+    answer_who_flushes(broker);
+    answer_all_who_flush(broker);
+    answer_who_is_left(broker, 5);
     check_code(bus_close(&writer, SOON_MS), BUS_OK);
     race_broker_kill(&broker);
     printf("%d rounds\n", players[0].rounds);

@@ -543,8 +543,8 @@ circle thread 'int courier(void); int thread(void) { return courier(); }'
 circle courier 'int thread(void); int courier(void) { return thread(); }'
 # shellcheck disable=SC2086
 passes layers $objects
-circle data_wait 'int thread(void); int data_wait(void) { return thread(); }'
-finds_layers 'data_wait (layer 9) calls thread() of libbus/api/thread (layer 9)'
+circle lane_wait 'int thread(void); int lane_wait(void) { return thread(); }'
+finds_layers 'lane_wait (layer 9) calls thread() of libbus/api/thread (layer 9)'
 plant libbus/session/once.h '#include "libbus/session/model.h"'
 finds_layers 'once.h (layer 1) includes libbus/session/model.h (layer 5)'
 

@@ -27,7 +27,8 @@ static struct bus *bus_without_broker(void)
     memory_heap_init(&memory, UINT64_C(1) << 40);
     bus.fork_generation = fork_watch();
     bus.options.inbox_bytes_max = 1 << 20;
-    bus.poller_fd = bus.data_fd = -1;
+    for (int lane = 0; lane < LINK_LANE_COUNT; lane++)
+        bus.pollers[lane].call_fd = bus.pollers[lane].fd = -1;
     bus.awaits = await_table_new();
     atomic_init(&bus.refs, 1);
     cr_assert_not_null(bus.awaits);
