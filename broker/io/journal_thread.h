@@ -26,9 +26,9 @@
  * until then nothing more is said to be kept.  When a sync failed it is over (journal.h).
  *
  * On a disk that several machines share (JOURNAL_PACE_SHARED) readers wait for the sync, too.  So
- * it is never put off for what came meanwhile: whatever is given waits for two syncs at most.  A
- * write that is refused there is the end.  The disk was taken away from this machine, and a broker
- * on another one can go on. */
+ * it is never put off for what came meanwhile: whatever is given waits for two syncs at most.  The
+ * loop is told of the sync alone.  A write that is refused there is the end.  The disk was taken
+ * away from this machine, and a broker on another one can go on. */
 #ifndef IO_JOURNAL_THREAD_H
 #define IO_JOURNAL_THREAD_H
 

@@ -24,6 +24,7 @@ struct persistence {
     struct held_output output;
     uint64_t ticket; /* of the newest step */
     struct journal_news news;
+    bool is_answer_first;                 /* see persistence_next() */
     const char *scheme;                   /* of the journal's disk */
     char place[LIMIT_ENDPOINT_BYTES];     /* its directory, for people */
     char reason[JOURNAL_COMPLAINT_BYTES]; /* what a status said was wrong */

@@ -639,6 +639,20 @@ void sim_disk_limit(struct sim_disk *sim, uint64_t bytes)
     sim->limit = bytes;
 }
 
+static int sim_keep(struct disk *disk)
+{
+    (void)disk;
+    return 0;
+}
+
+void sim_disk_need_keeping(struct sim_disk *sim)
+{
+    static struct disk_ops kept;
+    kept = sim_ops;
+    kept.keep = sim_keep;
+    sim->disk.ops = &kept;
+}
+
 void sim_disk_hold(struct sim_disk *sim, sem_t *held)
 {
     sim->held = held;

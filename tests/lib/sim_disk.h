@@ -55,6 +55,8 @@ int sim_disk_handles(const struct sim_disk *sim);
 uint64_t sim_disk_calls(const struct sim_disk *sim);
 /* So many bytes are on the disk in all; SIM_NO_LIMIT. */
 void sim_disk_limit(struct sim_disk *sim, uint64_t bytes);
+/* Its owner must say that it is there, as to a disk on another machine.  Before it is opened. */
+void sim_disk_need_keeping(struct sim_disk *sim);
 /* From now on each partial sync waits until this says so, once for each. */
 void sim_disk_hold(struct sim_disk *sim, sem_t *held);
 /* The same of each sync of a file. */

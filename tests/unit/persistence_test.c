@@ -309,11 +309,14 @@ Test(persistence, says_nothing_but_news_at_shared_before_its_sync)
 }
 
 /* The lane of the first of two parts that may go together. */
-static enum msg_lane first_said(enum durability durability)
+static enum msg_lane first_said(enum durability durability, bool is_elsewhere)
 {
     struct held first = {.part = NULL};
     struct held second = {.part = NULL};
-    start(durability);
+    sim = sim_disk_new(11);
+    if (is_elsewhere)
+        sim_disk_need_keeping(sim);
+    start_on(driver_open(sim), durability);
     (void)decide();
     while (persistence.news.logged < persistence.ticket ||
            (durability_syncs(durability) && persistence.news.synced < persistence.ticket))
@@ -327,14 +330,19 @@ static enum msg_lane first_said(enum durability durability)
 }
 
 /* A writer that flushes waits for the answer alone. */
-Test(persistence, says_answers_first_behind_a_sync_that_outcomes_waited_for)
+Test(persistence, says_answers_first_behind_a_commit_on_other_machines)
 {
-    cr_expect_eq(first_said(DURABILITY_SHARED), MSG_LANE_CONTROL);
+    cr_expect_eq(first_said(DURABILITY_SHARED, true), MSG_LANE_CONTROL);
+}
+
+Test(persistence, says_outcomes_first_behind_a_sync_of_this_machine)
+{
+    cr_expect_eq(first_said(DURABILITY_SHARED, false), MSG_LANE_DATA);
 }
 
 Test(persistence, says_outcomes_first_behind_the_log)
 {
-    cr_expect_eq(first_said(DURABILITY_PROCESS), MSG_LANE_DATA);
+    cr_expect_eq(first_said(DURABILITY_PROCESS, false), MSG_LANE_DATA);
 }
 
 /* A value comes, and no sync goes well. */
