@@ -614,10 +614,12 @@ static void *thread_run(void *arg)
         bool must_wait = care_for_flushes(thread);
         bool has_work = thread->waiting.first != NULL && !is_refused && !must_wait;
         bool is_behind = wants_sync(thread) && thread->news.synced < thread->news.logged;
-        bool is_sync_first = is_behind && thread->pace == JOURNAL_PACE_SHARED;
+        bool is_in_turns = thread->pace == JOURNAL_PACE_SHARED && !thread->has_flushes;
+        bool is_sync_first = is_behind && is_in_turns;
         bool is_syncing = thread->flushing != FLUSH_NONE || thread->has_flush_by;
+        bool is_sync_next = is_behind && !is_syncing && (is_sync_first || !has_work);
         /* What is only logged is of no use to anybody yet. */
-        bool is_told_later = is_sync_first && !is_syncing;
+        bool is_told_later = is_sync_next && thread->pace == JOURNAL_PACE_SHARED;
         if (thread->news.state == JOURNAL_IS_FAILED) {
             break;
         } else if (thread->has_news && !is_told_later) {
@@ -626,7 +628,7 @@ static void *thread_run(void *arg)
             is_refused = !write_waiting(thread);
             if (!is_refused)
                 await_stream(thread);
-        } else if (is_behind && !is_syncing) {
+        } else if (is_sync_next) {
             sync_logged(thread);
         } else if (is_keep_due(thread) && !thread->is_closing) {
             keep(thread);

@@ -26,9 +26,11 @@
  * until then nothing more is said to be kept.  When a sync failed it is over (journal.h).
  *
  * On a disk that several machines share (JOURNAL_PACE_SHARED) readers wait for the sync, too.  So
- * it is never put off for what came meanwhile: whatever is given waits for two syncs at most.  The
- * loop is told of the sync alone.  A write that is refused there is the end.  The disk was taken
- * away from this machine, and a broker on another one can go on. */
+ * it is never put off for what came meanwhile: whatever is given waits for two syncs at most.  A
+ * lazy journal is synced beside the appends there as well.  One that is not, as in PostgreSQL, is
+ * written and synced in turns.  Where a sync follows at once, the loop is told of that alone.  A
+ * write that is refused there is the end.  The disk was taken away from this machine, and a broker
+ * on another one can go on. */
 #ifndef IO_JOURNAL_THREAD_H
 #define IO_JOURNAL_THREAD_H
 
@@ -110,7 +112,7 @@ struct journal_thread;
 enum journal_pace {
     JOURNAL_PACE_LAZY,   /* it is flushed now and then, and synced when it closes */
     JOURNAL_PACE_SYNCED, /* all is synced as it comes, but nothing waits for that to be written */
-    JOURNAL_PACE_SHARED, /* what is written is synced before more is written */
+    JOURNAL_PACE_SHARED, /* all waits for its sync.  Not lazy: that comes before more is written */
 };
 
 /* Takes the journal over.  NULL: no memory, threads or descriptors, and the journal is the caller's

@@ -300,8 +300,8 @@ static void tell_of_reading(void *arg)
 }
 
 /* NULL: no journal was asked for.  false: the reason was printed. */
-static bool open_journal(const struct config *config, enum durability durability,
-                         struct service_manager *manager, struct journal **out_journal)
+static bool open_journal(const struct config *config, struct service_manager *manager,
+                         struct journal **out_journal)
 {
     if (strcmp(config->journal, "none") == 0)
         return true;
@@ -311,7 +311,7 @@ static bool open_journal(const struct config *config, enum durability durability
     struct disk_shard shard = {
         .number = config->shard, .replicas = config->replicas, .cache = config->cache};
     /* Lazy where it is synced as it comes, too: then no append waits for a sync (journal_thread.h).
-     * A disk that another machine may take over is written and synced in turns. */
+     * PostgreSQL is one connection, which is written and synced in turns. */
     struct journal_options options = {.may_create = true,
                                       .id = clock_now(&clock).random,
                                       .first_bytes = FIRST_SEGMENT_BYTES,
@@ -321,7 +321,7 @@ static bool open_journal(const struct config *config, enum durability durability
                                       .shard = is_shared ? &shard : NULL,
                                       .on_locked = is_shared ? wait_for_shard : NULL,
                                       .on_locked_arg = &spare,
-                                      .is_lazy = !is_shared && durability != DURABILITY_SHARED};
+                                      .is_lazy = !is_shared};
     struct journal_opened opened;
     char why[JOURNAL_COMPLAINT_BYTES] = "";
     enum journal_err err = journal_open(config->journal, &options, out_journal, &opened, why);
@@ -345,7 +345,7 @@ static int run_broker(const struct config *config, enum durability durability)
     struct service_manager manager;
     open_manager(&manager);
     bool is_shared = journal_is_shared(config->journal);
-    if (is_shared && !open_journal(config, durability, &manager, &journal)) {
+    if (is_shared && !open_journal(config, &manager, &journal)) {
         service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
@@ -358,7 +358,7 @@ static int run_broker(const struct config *config, enum durability durability)
         return EXIT_OWN_FAILURE;
     }
     block_signals(false);
-    if (!is_shared && !open_journal(config, durability, &manager, &journal))
+    if (!is_shared && !open_journal(config, &manager, &journal))
         goto done;
     block_signals(true);
     if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {

@@ -398,6 +398,23 @@ Test(journal_thread, logs_beside_a_sync)
     wait_for(3, 3, JOURNAL_IS_WELL);
 }
 
+/* The same where readers wait for the sync, too. */
+Test(journal_thread, logs_beside_a_sync_of_a_shared_disk)
+{
+    cr_assert_eq(sem_init(&held, 0, 0), 0);
+    struct journal *journal = driver_open_as(sim, true);
+    thread = journal_thread_open(&journal, JOURNAL_PACE_SHARED);
+    cr_assert_not_null(thread);
+    sim_disk_hold(sim, &held);
+    give_bulk();
+    wait_for(1, 0, JOURNAL_IS_WELL);
+    give(0);
+    struct journal_news news = wait_for(2, 0, JOURNAL_IS_WELL);
+    cr_expect_eq(news.synced, 0);
+    let_sync(1000);
+    wait_for(2, 2, JOURNAL_IS_WELL);
+}
+
 /* A sync that fails is the end, and what it was to bring to the disk is never claimed. */
 Test(journal_thread, claims_nothing_of_a_sync_that_fails_beside_it)
 {

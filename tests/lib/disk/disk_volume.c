@@ -5,6 +5,7 @@
 #include "libbus/base/must.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ struct piece {
 struct volume {
     struct disk disk;
     struct disk *folder;
-    struct piece *first; /* in the order in which they were written */
+    pthread_mutex_t lock; /* a lazy journal is synced beside the appends; protects the pieces */
+    struct piece *first;  /* in the order in which they were written */
     struct piece *last;
     char gone[PATH_MAX]; /* the file that says so */
 };
@@ -51,11 +53,13 @@ static int volume_keep(struct volume *volume, int file, const struct iovec *from
     *piece = (struct piece){.file = file, .offset = offset, .bytes = from->iov_len};
     if (piece->bytes > 0)
         memcpy(piece->data, from->iov_base, piece->bytes);
+    pthread_mutex_lock(&volume->lock);
     if (volume->last != NULL)
         volume->last->next = piece;
     else
         volume->first = piece;
     volume->last = piece;
+    pthread_mutex_unlock(&volume->lock);
     return 0;
 }
 
@@ -70,6 +74,7 @@ static int settle(struct volume *volume, int file, uint64_t below)
 {
     struct piece **link = &volume->first;
     int result = 0;
+    pthread_mutex_lock(&volume->lock);
     volume->last = NULL;
     while (*link != NULL) {
         struct piece *piece = *link;
@@ -82,13 +87,15 @@ static int settle(struct volume *volume, int file, uint64_t below)
             link = &piece->next;
         }
     }
+    pthread_mutex_unlock(&volume->lock);
     return result;
 }
 
 /* Puts what is not synced over what was read from the folder; how many bytes there are now. */
-static uint64_t cover(const struct volume *volume, int file, uint8_t *data, uint64_t offset,
-                      uint64_t got, uint64_t wanted)
+static uint64_t cover(struct volume *volume, int file, uint8_t *data, uint64_t offset, uint64_t got,
+                      uint64_t wanted)
 {
+    pthread_mutex_lock(&volume->lock);
     for (const struct piece *piece = volume->first; piece != NULL; piece = piece->next) {
         uint64_t from = piece->offset > offset ? piece->offset : offset;
         uint64_t until = piece->offset + piece->bytes;
@@ -100,6 +107,7 @@ static uint64_t cover(const struct volume *volume, int file, uint8_t *data, uint
         if (until - offset > got)
             got = until - offset;
     }
+    pthread_mutex_unlock(&volume->lock);
     return got;
 }
 
@@ -194,10 +202,13 @@ static int volume_reserve(struct disk *disk, int file, uint64_t bytes)
 static int64_t volume_size(struct disk *disk, int file)
 {
     struct disk *folder = folder_of(disk);
+    struct volume *volume = volume_of(disk);
     int64_t bytes = is_gone(disk) ? -EIO : folder->ops->size(folder, file);
-    for (struct piece *piece = volume_of(disk)->first; piece != NULL; piece = piece->next)
+    pthread_mutex_lock(&volume->lock);
+    for (struct piece *piece = volume->first; piece != NULL; piece = piece->next)
         if (bytes >= 0 && piece->file == file && piece->offset + piece->bytes > (uint64_t)bytes)
             bytes = (int64_t)(piece->offset + piece->bytes);
+    pthread_mutex_unlock(&volume->lock);
     return bytes;
 }
 
@@ -229,6 +240,7 @@ static void volume_close(struct disk *disk)
         free(piece);
     }
     disk_close(&volume->folder);
+    pthread_mutex_destroy(&volume->lock);
     free(volume);
 }
 
@@ -258,9 +270,10 @@ int disk_volume_open(const char *rest, bool may_make, struct disk **out_disk, ch
     int length = snprintf(volume->gone, sizeof volume->gone, "%s.gone", rest);
     must(length > 0 && (size_t)length < sizeof volume->gone);
     int result = disk_folder_open(rest, may_make, &volume->folder, complaint);
-    if (result < 0) {
+    if (result < 0 || pthread_mutex_init(&volume->lock, NULL) != 0) {
+        disk_close(&volume->folder);
         free(volume);
-        return result;
+        return result < 0 ? result : -ENOMEM;
     }
     volume->disk = (struct disk){.ops = &ops, .scheme = "volume", .name = volume->folder->name};
     *out_disk = &volume->disk;
