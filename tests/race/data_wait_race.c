@@ -296,18 +296,27 @@ static void *flush_often(void *arg)
     return NULL;
 }
 
-/* The library's thread would otherwise be up for each answer, and for each flush. */
+/* The library's thread would otherwise be up for each answer, and for each flush.  It is up as well
+ * where this thread gets no processor before the answer is there: not in all of the turns. */
 static void answer_who_flushes(struct race_broker *broker)
 {
+    enum { TURNS = 20, FLUSHES = 25 };
     long threads[THREADS_MAX];
     size_t count = find_threads(threads);
     struct bus *bus = open_quiet(broker, "flusher");
     long thread = new_thread(threads, count);
+    uint64_t least = UINT64_MAX;
     (void)flush_often(bus);
-    uint64_t waits = race_waits_of(thread);
-    (void)flush_often(bus);
-    waits = race_waits_of(thread) - waits;
-    check(waits < VALUES / 4);
+    for (int turn = 0; turn < TURNS; turn++) {
+        uint64_t waits = race_waits_of(thread);
+        for (int i = 0; i < FLUSHES; i++) {
+            check_code(bus_publish(bus, "flushed", &i, sizeof i), BUS_OK);
+            check_code(bus_flush(bus, SOON_MS), BUS_OK);
+        }
+        waits = race_waits_of(thread) - waits;
+        least = waits < least ? waits : least;
+    }
+    check(least < FLUSHES / 2);
     check_code(bus_close(&bus, SOON_MS), BUS_OK);
 }
 
