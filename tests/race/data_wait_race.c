@@ -112,6 +112,16 @@ static void join(struct player *player, struct race_broker *broker, const char *
 
 /* ---- who polls leaves ------------------------------------------------------------------------ */
 
+/* A party whose thread nothing else wakes for long. */
+static struct bus *open_quiet(struct race_broker *broker, const char *party)
+{
+    struct bus_options options;
+    race_options(&options, party);
+    options.heartbeat_ms = 10 * SOON_MS;
+    options.lost_after_ms = 30 * SOON_MS;
+    return race_open_with(broker, &options);
+}
+
 struct waiting {
     struct bus_sub *sub;
     int64_t timeout_ms;
@@ -131,13 +141,9 @@ static void *wait_once(void *arg)
  * sleeps for longer than that may take. */
 static void leave_the_other(struct race_broker *broker, int rounds)
 {
-    struct bus_options options;
     struct bus_sub *subs[2] = {NULL, NULL};
     struct bus *writer = race_open(broker, "writer");
-    race_options(&options, "patient");
-    options.heartbeat_ms = 10 * SOON_MS;
-    options.lost_after_ms = 30 * SOON_MS;
-    struct bus *bus = race_open_with(broker, &options);
+    struct bus *bus = open_quiet(broker, "patient");
     check_code(bus_sub_open(bus, "writer/never", NULL, &subs[0]), BUS_OK);
     check_code(bus_sub_open(bus, "writer/soon", NULL, &subs[1]), BUS_OK);
     check_code(bus_flush(bus, SOON_MS), BUS_OK);
@@ -220,12 +226,8 @@ static void take_busily(struct bus_sub *sub)
 
 static struct bus *open_reader(struct race_broker *broker, struct bus_sub **out_sub)
 {
-    struct bus_options options;
     struct bus_sub_options sub_options;
-    race_options(&options, "busy");
-    options.heartbeat_ms = 10 * SOON_MS; /* nothing else wakes its thread */
-    options.lost_after_ms = 30 * SOON_MS;
-    struct bus *bus = race_open_with(broker, &options);
+    struct bus *bus = open_quiet(broker, "busy");
     bus_sub_options_init(&sub_options);
     sub_options.from_seq = BUS_FROM_NOW;
     check_code(bus_sub_open(bus, "writer/often", &sub_options, out_sub), BUS_OK);
@@ -275,16 +277,6 @@ static void leave_nothing_for_long(struct race_broker *broker, struct bus *write
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
-
-/* Nothing else wakes its thread. */
-static struct bus *open_quiet(struct race_broker *broker, const char *party)
-{
-    struct bus_options options;
-    race_options(&options, party);
-    options.heartbeat_ms = 10 * SOON_MS;
-    options.lost_after_ms = 30 * SOON_MS;
-    return race_open_with(broker, &options);
-}
 
 static void *flush_often(void *arg)
 {
