@@ -19,6 +19,7 @@
 #include "broker/io/log.h"
 #include "broker/io/misdirected.h"
 #include "broker/io/mute.h"
+#include "broker/io/newcomers.h"
 #include "broker/io/peers.h"
 #include "broker/io/persistence.h"
 #include "broker/io/put_off.h"
@@ -82,6 +83,7 @@ struct loop {
     int64_t access_warning_s; /* ... when people are told of the next one */
     uint32_t clogged_count;   /* peers to be reported as not reading */
     struct put_off put_off;
+    struct newcomers newcomers;
     uint64_t ignored; /* parts of connections that could not be numbered */
 };
 
@@ -349,6 +351,25 @@ static void answer_misdirected(struct loop *loop, const struct peer *peer, struc
     buffer_unref(&answer);
 }
 
+static void control_in(struct loop *loop, struct peer *peer, struct span said)
+{
+    core_port_speaker(loop->port, peer->principal);
+    if (!put_off_message(&loop->put_off, &loop->persistence, peer, said) &&
+        !sharding_holds(&loop->sharding, loop->port, peer, said))
+        core_port_control_in(loop->port, clock_now(&loop->clock), peer->conn, said);
+}
+
+static void let_newcomers_in(struct loop *loop, bool is_all)
+{
+    struct buffer *said;
+    struct peer *peer;
+    while ((peer = newcomers_next(&loop->newcomers, &loop->peers, is_all, &said)) != NULL) {
+        control_in(loop, peer, buffer_span(said));
+        carry_out(loop);
+        buffer_unref(&said);
+    }
+}
+
 static void let_in(struct loop *loop, struct peer *peer, struct received *received)
 {
     struct core_port_now now = clock_now(&loop->clock);
@@ -361,9 +382,11 @@ static void let_in(struct loop *loop, struct peer *peer, struct received *receiv
     }
     answer_misdirected(loop, peer, said);
     if (peer->lane == LANE_CONTROL) {
-        if (!put_off_message(&loop->put_off, &loop->persistence, peer, said) &&
-            !sharding_holds(&loop->sharding, loop->port, peer, said))
-            core_port_control_in(loop->port, now, peer->conn, said);
+        if (newcomers_hold(&loop->newcomers, &loop->peers, peer, said))
+            return;
+        if (peer->waiting > 0)
+            let_newcomers_in(loop, true); /* its messages have an order */
+        control_in(loop, peer, said);
     } else {
         struct buffer *buffer = part_wrap(part, 1);
         if (buffer == NULL)
@@ -651,6 +674,7 @@ bool loop_run(struct loop *loop)
         }
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
+        let_newcomers_in(loop, false);
         if (may_read_data(loop))
             is_busy |= read_lane(loop, LANE_DATA, DATA_TURN_PARTS, DATA_TURN_BYTES);
         tell_closed(loop, LANE_DATA);
@@ -697,10 +721,6 @@ static bool loop_recover(struct loop *loop, const struct config *config, struct 
                  fault, journal_folder(*journal));
         return false;
     }
-    if (done.gaps > 0)
-        log_line(LOG_WARNING,
-                 "journal: a repair removed records in %llu places: the decisions in them are lost",
-                 (unsigned long long)done.gaps);
     loop->replayed = done.steps;
     if (!persistence_start(&loop->persistence, config->journal, journal, durability, loop->port,
                            fault)) {
@@ -758,14 +778,19 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     return true;
 }
 
+static struct loop *give_up(struct loop *loop, char *complaint, const char *why)
+{
+    snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", why);
+    loop_close(&loop);
+    return NULL;
+}
+
 struct loop *loop_open(const struct config *config, struct service_manager *manager,
                        char complaint[LOOP_COMPLAINT_BYTES])
 {
     struct loop *loop = calloc(1, sizeof *loop);
-    if (loop == NULL) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
-        return NULL;
-    }
+    if (loop == NULL)
+        return give_up(NULL, complaint, "cannot start: out of memory");
     memory_heap_init(&loop->memory, UINT64_MAX);
     peers_init(&loop->peers, &loop->memory);
     admission_init(&loop->admission, &loop->memory, &loop->figures, descriptors_for_connections(),
@@ -773,41 +798,33 @@ struct loop *loop_open(const struct config *config, struct service_manager *mana
                        NS_PER_MS);
     persistence_init(&loop->persistence, &loop->memory);
     waiting_batches_init(&loop->waiting_batches, &loop->memory);
+    newcomers_init(&loop->newcomers, &loop->memory);
     sharding_init(&loop->sharding, &loop->memory);
     loop->is_spinning = config->is_spinning;
     loop->manager = manager;
     loop->access_change.cut_ns = INT64_MAX;
     loop->signal_fd = signals_open();
-    if (loop->signal_fd < 0 || !descriptors_are_enough()) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES,
-                 "cannot start: too few file descriptors: raise the limit (ulimit -n)");
-        loop_close(&loop);
-        return NULL;
-    }
+    if (loop->signal_fd < 0 || !descriptors_are_enough())
+        return give_up(loop, complaint,
+                       "cannot start: too few file descriptors: raise the limit (ulimit -n)");
     received_hide_ids((unsigned)clock_now(&loop->clock).random);
     loop->context = zmq_ctx_new();
-    if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: %s", zmq_strerror(errno));
-        loop_close(&loop);
-        return NULL;
-    }
     char fault[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    if (loop->context == NULL || zmq_ctx_set(loop->context, ZMQ_IO_THREADS, LANE_COUNT) != 0) {
+        snprintf(fault, sizeof fault, "cannot start: %s", zmq_strerror(errno));
+        return give_up(loop, complaint, fault);
+    }
     if (!web_child_open(&loop->web, config->web, config->web_token, config->access[0] != '\0',
                         fault) ||
         !authentication_open(&loop->authentication, loop->context, config->access, config->key,
-                             &loop->web, fault)) {
-        snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", fault);
-        loop_close(&loop);
-        return NULL;
-    }
+                             &loop->web, fault))
+        return give_up(loop, complaint, fault);
     loop->admission.connections.counts_failures = loop->authentication.socket != NULL;
     const char *const endpoints[] = {config->control, config->data};
-    for (int i = 0; loop != NULL && i < LANE_COUNT; i++)
+    for (int i = 0; i < LANE_COUNT; i++)
         if (!authentication_open_channel(&loop->authentication, &loop->channels[i], loop->context,
-                                         (enum lane)i, endpoints[i], fault)) {
-            snprintf(complaint, LOOP_COMPLAINT_BYTES, "%.1400s", fault);
-            loop_close(&loop);
-        }
+                                         (enum lane)i, endpoints[i], fault))
+            return give_up(loop, complaint, fault);
     return loop;
 }
 
@@ -872,6 +889,7 @@ void loop_close(struct loop **loop)
         continue;
     persistence_fini(&old->persistence);
     waiting_batches_fini(&old->waiting_batches);
+    newcomers_fini(&old->newcomers);
     sharding_fini(&old->sharding);
     core_port_free(&old->port);
     authentication_fini(&old->authentication);

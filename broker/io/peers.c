@@ -209,6 +209,13 @@ void peers_read(struct peers *peers, struct peer *peer)
 void peers_empty(struct peers *peers, enum lane lane)
 {
     peers->lanes[lane].empty += 1;
+    peers->lanes[lane].read_until_empty = peers->lanes[lane].read;
+}
+
+/* After so many parts of others, a connection has had its turn. */
+static uint64_t turns(const struct peers *peers, enum lane lane)
+{
+    return (uint64_t)peers->lanes[lane].count * 2 + TURNS_SPARE;
 }
 
 struct peer *peers_closed(struct peers *peers, enum lane lane)
@@ -217,13 +224,25 @@ struct peer *peers_closed(struct peers *peers, enum lane lane)
     if (first == 0)
         return NULL;
     struct peer *peer = &peers->items[first - 1];
-    uint64_t turns = (uint64_t)peers->lanes[lane].count * 2 + TURNS_SPARE;
     bool is_empty = peers->lanes[lane].empty > peer->last_empty;
-    return is_empty || peers->lanes[lane].read - peer->last_read > turns ? peer : NULL;
+    bool has_had_turns = peers->lanes[lane].read - peer->last_read > turns(peers, lane);
+    return is_empty || has_had_turns ? peer : NULL;
+}
+
+bool peers_lane_is_closing(const struct peers *peers, enum lane lane)
+{
+    return peers->lanes[lane].closing_first != 0;
 }
 
 bool peers_are_closing(const struct peers *peers)
 {
-    return peers->lanes[LANE_CONTROL].closing_first != 0 ||
-           peers->lanes[LANE_DATA].closing_first != 0;
+    return peers_lane_is_closing(peers, LANE_CONTROL) || peers_lane_is_closing(peers, LANE_DATA);
+}
+
+uint64_t peers_settled(const struct peers *peers, enum lane lane)
+{
+    uint64_t read = peers->lanes[lane].read;
+    uint64_t until_empty = peers->lanes[lane].read_until_empty;
+    uint64_t recent = turns(peers, lane) + 1;
+    return read > recent && read - recent > until_empty ? read - recent : until_empty;
 }

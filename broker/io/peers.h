@@ -45,7 +45,9 @@ struct peer {
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
     bool is_put_off;     /* what it said must wait, and so must what it says behind that */
     bool is_mute;        /* nothing of it is heard: it comes back by another connection */
+    bool is_heard;       /* something that it said went on to the core, or was answered */
     size_t parked_bytes; /* see waiting_batches.h */
+    uint32_t waiting;    /* so many messages of it wait: newcomers.h */
     uint64_t last_read;  /* how many parts the lane had read when the last of it came */
     uint64_t
         last_empty; /* closing: how often the lane had been empty then, or when that was known */
@@ -72,6 +74,7 @@ struct peers {
         uint32_t closing_first, closing_last; /* place + 1; by last_read and last_empty */
         uint64_t read;                        /* parts read so far */
         uint64_t empty;                       /* how often there was nothing to read */
+        uint64_t read_until_empty;            /* parts read when there was nothing to read last */
     } lanes[LANE_COUNT];
 };
 
@@ -100,5 +103,9 @@ void peers_empty(struct peers *peers, enum lane lane); /* there was nothing to r
 struct peer *peers_closed(struct peers *peers, enum lane lane);
 /* Whether closed connections are still to be given out. */
 bool peers_are_closing(const struct peers *peers);
+bool peers_lane_is_closing(const struct peers *peers, enum lane lane);
+/* Of the parts read, counted from 1: whoever had closed when this one was read, and was not read
+ * from since, has been given out by peers_closed() if that was asked until NULL. */
+uint64_t peers_settled(const struct peers *peers, enum lane lane);
 
 #endif

@@ -14,6 +14,7 @@
 #include "broker/io/clock.h"
 #include "broker/io/failpoint.h"
 #include "broker/io/journal_codec.h"
+#include "broker/io/log.h"
 #include "libbus/base/map.h"
 #include "libbus/base/must.h"
 
@@ -245,5 +246,9 @@ bool recovery_run(struct journal *journal, struct core_port *port, struct core_p
     is_done = is_done && has_all(&replay, complaint);
     if (is_done)
         core_port_resume(port, now);
+    if (is_done && out->gaps > 0)
+        log_line(LOG_WARNING,
+                 "journal: a repair removed records in %llu places: the decisions in them are lost",
+                 (unsigned long long)out->gaps);
     return is_done;
 }

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,7 +160,8 @@ static void expect_answer(void *socket, int number, const char *contains)
 {
     zmq_msg_t part;
     int got = receive_message(socket, &part);
-    cr_assert_eq(got, number, "answered by message %d", got);
+    cr_assert_eq(got, number, "answered by message %d: %.*s", got, (int)zmq_msg_size(&part),
+                 (const char *)zmq_msg_data(&part));
     cr_assert_not_null(memmem(zmq_msg_data(&part), zmq_msg_size(&part), contains, strlen(contains)),
                        "the answer does not say '%s': %.*s", contains, (int)zmq_msg_size(&part),
                        (const char *)zmq_msg_data(&part));
@@ -251,6 +253,86 @@ Test(hostile, greetings_are_answered_or_refused)
     expect_greeting_refused(hello(1, "default", "a/b", 0), "errbus.name");
     expect_greeting_refused(hello(1, "default", "writer", 0x1234567890), "errbus.fenced");
     bystanders_expect_undisturbed();
+}
+
+/* A broker whose rounds take so long that it reads of one connection that it is gone, and of the
+ * next one what it says first, in one round. */
+struct slow_broker {
+    struct process process;
+    struct folder folder;
+    char control[FOLDER_PATH_BYTES_MAX + 16], data[FOLDER_PATH_BYTES_MAX + 16];
+};
+
+static void slow_start(struct slow_broker *slow)
+{
+    static const char *const environment[] = {"ERRBUS_SLOW=round:200", NULL};
+    const char *const argv[] = {"errbusd_failpoints", "--open", "--journal", "none", "--control",
+                                slow->control,        "--data", slow->data,  NULL};
+    const char *line = NULL;
+    cr_assert(folder_make(&slow->folder));
+    snprintf(slow->control, sizeof slow->control, "ipc://%s/control", slow->folder.path);
+    snprintf(slow->data, sizeof slow->data, "ipc://%s/data", slow->folder.path);
+    cr_assert(process_start(&slow->process, argv, environment));
+    cr_assert(process_line(&slow->process, SOON_MS, &line), "%s",
+              process_complained(&slow->process));
+}
+
+static void slow_stop(struct slow_broker *slow)
+{
+    process_signal(&slow->process, SIGTERM);
+    cr_expect_eq(process_wait(&slow->process, SOON_MS), 0);
+    process_fini(&slow->process);
+    folder_fini(&slow->folder);
+}
+
+static void *greet(const char *endpoint, const char *party)
+{
+    struct bytes bytes = hello(1, "default", party, 0);
+    void *socket = dial(endpoint);
+    send_part(socket, bytes.at, bytes.count, 0);
+    return socket;
+}
+
+static void hang_up(void *socket)
+{
+    zmq_close(socket);
+    zmq_ctx_term(context); /* the connection is closed now */
+    context = zmq_ctx_new();
+}
+
+/* A greeting waits where the broker is not done with who left, and so does what is said behind it:
+ * as the first word of a connection it would be refused. */
+Test(hostile, more_than_a_greeting_is_taken_in_order)
+{
+    struct slow_broker slow;
+    slow_start(&slow);
+    for (int i = 0; i < 4; i++) {
+        void *socket = greet(slow.control, "mallory");
+        send_part(socket, "\x91\x04", 2, 0); /* READY */
+        expect_answer(socket, WELCOME, "");
+        hang_up(socket);
+    }
+    slow_stop(&slow);
+}
+
+/* More than may wait is taken in order, too. */
+Test(hostile, much_more_than_a_greeting_is_taken_in_order)
+{
+    enum { PARTS = 30 }; /* 4.8 MB */
+    static uint8_t large[160 * 1000];
+    struct slow_broker slow;
+    slow_start(&slow);
+    for (int i = 0; i < 4; i++) {
+        void *first = greet(slow.control, "mallory");
+        expect_answer(first, WELCOME, "");
+        hang_up(first);
+        void *second = greet(slow.control, "eve");
+        for (int part = 0; part < PARTS; part++)
+            send_part(second, large, sizeof large, 0);
+        expect_answer(second, WELCOME, "");
+        hang_up(second);
+    }
+    slow_stop(&slow);
 }
 
 Test(hostile, truncated_greetings_are_refused_at_every_byte)

@@ -152,6 +152,23 @@ Test(restart, keeps_the_place_of_a_reader_that_is_killed_too)
     must_close(&alice);
 }
 
+/* The broker reads in one round that the old process is gone, and that the new one greets. */
+Test(restart, gives_a_killed_party_its_name_back_though_the_broker_is_busy)
+{
+    enum { KILLS = 3 };
+    static const char *const environment[] = {"ERRBUS_SLOW=round:200", NULL};
+    struct party bob = {0};
+    cr_assert(revival_start_failing("process", environment, NULL), "%s",
+              process_complained(&stage.process));
+    for (int i = 0; i < KILLS; i++) {
+        party_start(&bob, "bob", NULL);
+        party_kill(&bob);
+    }
+    party_start(&bob, "bob", NULL);
+    party_do(&bob, "OK", "close 20000");
+    party_fini(&bob);
+}
+
 Test(restart, leaves_the_dead_dead)
 {
     start_broker("disk");
