@@ -14,7 +14,7 @@
 #define TERMS "on on " QUORUM
 #define ASIDE_TERMS "on on "
 enum {
-    FILES_MAX = 24,
+    FILES_MAX = 128, /* a table that could not be dropped stays for longer than a run takes */
     PIECES_MAX = 384,
     ROWS_MAX = FILES_MAX + PIECES_MAX,
     FIELDS_MAX = 8,
@@ -96,12 +96,16 @@ struct nodes {
     const char *wrong;
 };
 
-/* What a statement answers. */
+/* What a statement answers.  Rows that it has not are never touched: there are half a million
+ * bytes for them. */
+struct row {
+    char texts[FIELDS_MAX][TEXT_BYTES];
+    struct span body; /* the third field, where it is one */
+    unsigned nulls;   /* fields that are null, a bit each */
+};
 struct rows {
     size_t count;
-    char texts[ROWS_MAX][FIELDS_MAX][TEXT_BYTES];
-    struct span bodies[ROWS_MAX]; /* the third field, where it is one */
-    unsigned nulls[ROWS_MAX];     /* fields that are null, a bit each */
+    struct row items[ROWS_MAX];
 };
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -384,12 +388,14 @@ static bool take(struct tables *tables, const struct link *link,
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void add_row(struct rows *rows, const char *const *fields, size_t count)
+static struct row *add_row(struct rows *rows, const char *const *fields, size_t count)
 {
     must(rows->count < ROWS_MAX);
+    struct row *row = &rows->items[rows->count++];
+    *row = (struct row){.nulls = 0};
     for (size_t i = 0; i < count; i++)
-        snprintf(rows->texts[rows->count][i], TEXT_BYTES, "%s", fields[i]);
-    rows->count++;
+        snprintf(row->texts[i], TEXT_BYTES, "%s", fields[i]);
+    return row;
 }
 
 static const char *terms_of(const struct nodes *nodes)
@@ -397,13 +403,14 @@ static const char *terms_of(const struct nodes *nodes)
     return nodes->is_set_aside ? ASIDE_TERMS : TERMS;
 }
 
-static void answer_row(struct rows *rows, const struct tables *tables, const struct nodes *nodes)
+static struct row *answer_row(struct rows *rows, const struct tables *tables,
+                              const struct nodes *nodes)
 {
     char epoch[TEXT_BYTES], seq[TEXT_BYTES];
     const char *const fields[] = {epoch, seq, terms_of(nodes), tables->holder};
     snprintf(epoch, sizeof epoch, "%" PRIu64, tables->epoch);
     snprintf(seq, sizeof seq, "%" PRIu64, tables->seq);
-    add_row(rows, fields, 4);
+    return add_row(rows, fields, 4);
 }
 
 /* With what is known of an epoch, and of the next one. */
@@ -412,12 +419,11 @@ static void answer_look(struct rows *rows, const struct tables *tables, const st
 {
     const struct taken *next = &tables->taken[(epoch + 1) % TAKEN_MAX];
     const struct taken *taken = &tables->taken[epoch % TAKEN_MAX];
-    size_t row = rows->count;
-    answer_row(rows, tables, nodes);
-    rows->nulls[row] |= next->epoch != epoch + 1 ? 1U << 4 : 0;
-    rows->nulls[row] |= taken->epoch != epoch ? 1U << 5 : 0;
-    snprintf(rows->texts[row][4], TEXT_BYTES, "%" PRIu64, next->seq);
-    snprintf(rows->texts[row][5], TEXT_BYTES, "%s", taken->holder);
+    struct row *row = answer_row(rows, tables, nodes);
+    row->nulls |= next->epoch != epoch + 1 ? 1U << 4 : 0;
+    row->nulls |= taken->epoch != epoch ? 1U << 5 : 0;
+    snprintf(row->texts[4], TEXT_BYTES, "%" PRIu64, next->seq);
+    snprintf(row->texts[5], TEXT_BYTES, "%s", taken->holder);
 }
 
 static void list_files(struct rows *rows, const struct tables *tables, bool are_left)
@@ -446,8 +452,7 @@ static void list_pieces(struct rows *rows, const struct tables *tables,
             continue;
         snprintf(seq_text, sizeof seq_text, "%" PRIu64, piece->seq);
         snprintf(at_text, sizeof at_text, "%" PRIu64, piece->at);
-        rows->bodies[rows->count] = span_of(piece->body, piece->bytes);
-        add_row(rows, fields, 2);
+        add_row(rows, fields, 2)->body = span_of(piece->body, piece->bytes);
     }
 }
 
@@ -604,8 +609,10 @@ static void run(struct door *door, const struct door_statement *statements, size
 {
     struct link *link = (struct link *)(void *)door;
     struct nodes *nodes = link->nodes;
-    *out = (struct door_answer){.verdict = DOOR_DONE, .rows = calloc(1, sizeof(struct rows))};
-    must(out->rows != NULL);
+    struct rows *rows = malloc(sizeof *rows);
+    must(rows != NULL);
+    rows->count = 0;
+    *out = (struct door_answer){.verdict = DOOR_DONE, .rows = rows};
     if (!is_linked(link) || !pass_on(link, dice_between(&nodes->dice, 0, 2))) {
         doubt(link, out);
         return;
@@ -658,10 +665,11 @@ static struct span field(const struct door_answer *answer, size_t row, unsigned 
 {
     const struct rows *rows = answer->rows;
     must(row < rows->count && column < FIELDS_MAX);
-    bool is_body = column == 2 && rows->bodies[row].data != NULL;
-    if ((rows->nulls[row] & 1U << column) != 0)
+    const struct row *item = &rows->items[row];
+    bool is_body = column == 2 && item->body.data != NULL;
+    if ((item->nulls & 1U << column) != 0)
         return SPAN_NONE;
-    return is_body ? rows->bodies[row] : span_text(rows->texts[row][column]);
+    return is_body ? item->body : span_text(item->texts[column]);
 }
 
 static void clear(struct door_answer *answer)
