@@ -2,8 +2,9 @@
 /* await_table.c -- waits for slots whose callers stopped waiting.
  *
  * The next call for the same slot goes on with such a wait.  So a loop of short waits, or of
- * BUS_POLL, comes to its end.  There may be many, so they are found by hash.  The oldest are given
- * up when there is no room, and answered ones hold at most inbox_bytes_max. */
+ * BUS_POLL, comes to its end.  There may be many, so they are found by hash, and only those are
+ * looked at that the session has an answer for.  The oldest are given up when there is no room, and
+ * answered ones hold at most inbox_bytes_max. */
 #include "libbus/api/await_table.h"
 
 #include "libbus/api/event_fd.h"
@@ -16,7 +17,8 @@ enum { AWAIT_BUCKETS = 1024 };
 
 struct await_table {
     struct list all;
-    struct await *buckets[AWAIT_BUCKETS];
+    struct await *buckets[AWAIT_BUCKETS]; /* by slot */
+    struct await *by_want[AWAIT_BUCKETS]; /* by the session's number */
     uint32_t count;
     uint32_t answered_count;
     uint64_t answered_bytes;
@@ -38,6 +40,11 @@ static struct await **bucket_of(struct await_table *table, const char *topic, ui
     return &table->buckets[(hash >> 32) % AWAIT_BUCKETS];
 }
 
+static struct await **bucket_of_want(struct await_table *table, uint64_t want)
+{
+    return &table->by_want[want % AWAIT_BUCKETS]; /* they are counted */
+}
+
 bool await_has_answer(const struct bus *bus)
 {
     return (bus->awaits != NULL && bus->awaits->answered_count > 0) || api_over(bus) != BUS_OK;
@@ -57,6 +64,10 @@ void await_take_out(struct bus *bus, struct await *await)
     while (*at != await)
         at = &(*at)->next;
     *at = await->next;
+    at = bucket_of_want(bus->awaits, await->want);
+    while (*at != await)
+        at = &(*at)->next_by_want;
+    *at = await->next_by_want;
     list_remove(&await->link);
     bus->awaits->count--;
     if (!await->is_answered)
@@ -92,9 +103,13 @@ void await_put_by(struct bus *bus, struct await *await)
         await_drop(bus, await);
         return;
     }
+    await_look(bus, await); /* it may have come since, as for a gather that was decided */
     struct await_table *table = bus->awaits;
     struct await **bucket = bucket_of(table, await->topic, await->seq);
     await->next = *bucket;
+    *bucket = await;
+    bucket = bucket_of_want(table, await->want);
+    await->next_by_want = *bucket;
     *bucket = await;
     list_push(&table->all, &await->link);
     table->count++;
@@ -110,18 +125,27 @@ void await_look(struct bus *bus, struct await *await)
     await->is_answered = await->code != CODE_ETIMEDOUT;
 }
 
+/* NULL: whoever asked for it waits for it. */
+static struct await *find_by_want(struct await_table *table, uint64_t want)
+{
+    struct await *await = *bucket_of_want(table, want);
+    while (await != NULL && await->want != want)
+        await = await->next_by_want;
+    return await;
+}
+
 void await_collect(struct bus *bus)
 {
     struct await_table *table = bus->awaits;
     if (table == NULL || table->count == 0)
         return;
-    LIST_EACH(link, &table->all) {
-        struct await *await = LIST_OWNER(link, struct await, link);
-        if (await->is_answered)
+    for (uint64_t want = session_want_answered(bus->session, 0); want != 0;) {
+        struct await *await = find_by_want(table, want);
+        want = session_want_answered(bus->session, want);
+        if (await == NULL)
             continue;
         await_look(bus, await);
-        if (await->is_answered)
-            note_answer(bus, await);
+        note_answer(bus, await);
     }
     while (table->answered_bytes > bus->options.inbox_bytes_max && table->count > 1)
         (void)await_drop_oldest(bus); /* there are some */

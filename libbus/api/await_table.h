@@ -8,7 +8,8 @@
 struct await {
     struct list link;   /* in bus->awaits.all, oldest first, while nobody waits for it */
     struct await *next; /* in its bucket, likewise */
-    uint64_t want;      /* the session's number */
+    struct await *next_by_want;
+    uint64_t want; /* the session's number */
     uint64_t seq;
     bool is_value_wanted;
     bool is_answered; /* item is there, or code is not CODE_OK */

@@ -296,6 +296,8 @@ enum wire_code session_await(struct session *session, struct span topic, uint64_
 /* CODE_OK: the item; CODE_ENOMEM: it came, but there was no memory for the value.  Both forget the
  * want. CODE_ETIMEDOUT: not yet; the end's code: it will not come. */
 enum wire_code session_want_take(struct session *session, uint64_t want, struct session_item *out);
+/* The want that was answered next after this one (0: first) and was not taken yet; 0: none. */
+uint64_t session_want_answered(const struct session *session, uint64_t after);
 void session_unawait(struct session *session, uint64_t want);
 
 /* ---- subscribing ----------------------------------------------------------------------------- */
@@ -328,9 +330,8 @@ enum wire_code session_sub_take_range(struct session *session, uint32_t sub, uin
 bool session_sub_is_readable(const struct session *session, uint32_t sub);
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Settles a task (TASK in PROTOCOL.md).  Call it once for each task that was handed out, after its
- * reply. It has no effect if the lease is over or the subscription is closed.  error: encoded, or
- * empty. */
+/* Settles a task (TASK in PROTOCOL.md), once for each that was handed out, after its reply.  It has
+ * no effect if the lease is over or the subscription is closed.  error: encoded, or empty. */
 enum session_task_how {
     SESSION_TASK_DONE = 0,
     SESSION_TASK_RETURNED = 1,
@@ -368,8 +369,7 @@ void session_ack_range(struct session *session, uint32_t sub, uint32_t topic, ui
                        uint64_t count);
 /* Acknowledges a PAST item. */
 void session_ack_past(struct session *session, uint32_t sub, uint32_t topic);
-/* The reader gives the slot back: this subscription never acknowledges it, nor any slot after
- * it. */
+/* Gives the slot back: this subscription never acknowledges it, nor any slot after it. */
 void session_return(struct session *session, uint32_t sub, uint32_t topic, uint64_t seq);
 
 /* ---- taking part in a job that was created --------------------------------------------------- */

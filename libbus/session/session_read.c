@@ -45,6 +45,11 @@ enum wire_code session_want_take(struct session *session, uint64_t want, struct 
     return code;
 }
 
+uint64_t session_want_answered(const struct session *session, uint64_t after)
+{
+    return wants_answered(&session->wants, after);
+}
+
 void session_unawait(struct session *session, uint64_t want)
 {
     wants_cancel(&session->wants, want);

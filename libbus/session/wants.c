@@ -28,6 +28,7 @@ void wants_init(struct wants *wants, struct memory *memory)
     list_init(&wants->due);
     list_init(&wants->drops);
     list_init(&wants->stale);
+    list_init(&wants->answered);
 }
 
 void wants_fini(struct wants *wants)
@@ -204,6 +205,13 @@ enum wire_code wants_take(struct wants *wants, uint64_t number, struct session_i
     return code;
 }
 
+uint64_t wants_answered(const struct wants *wants, uint64_t after)
+{
+    const struct want *want = find_want(wants, after);
+    const struct list *link = want != NULL ? want->link.next : wants->answered.next;
+    return link != &wants->answered ? LIST_OWNER(link, struct want, link)->number : 0;
+}
+
 void wants_cancel(struct wants *wants, uint64_t number)
 {
     struct want *want = find_want(wants, number);
@@ -272,9 +280,11 @@ void wants_rewind(struct wants *wants)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void want_answer(struct want *want, enum wire_code code, const struct session_item *item)
+static void want_answer(struct wants *wants, struct want *want, enum wire_code code,
+                        const struct session_item *item)
 {
     list_remove(&want->link);
+    list_push(&wants->answered, &want->link);
     want->slot = NULL;
     want->code = code;
     want->item = *item;
@@ -287,13 +297,13 @@ static void want_answer(struct want *want, enum wire_code code, const struct ses
     }
 }
 
-static bool answer_mode(struct want_slot *slot, enum want_mode mode, enum wire_code code,
-                        const struct session_item *item)
+static bool answer_mode(struct wants *wants, struct want_slot *slot, enum want_mode mode,
+                        enum wire_code code, const struct session_item *item)
 {
     bool is_any = false;
     LIST_EACH(link, &slot->wants) {
         if (want_of(link)->mode == mode) {
-            want_answer(want_of(link), code, item);
+            want_answer(wants, want_of(link), code, item);
             is_any = true;
         }
     }
@@ -303,8 +313,8 @@ static bool answer_mode(struct want_slot *slot, enum want_mode mode, enum wire_c
 static enum wants_verdict answer_all(struct wants *wants, struct want_slot *slot,
                                      enum wire_code code, const struct session_item *item)
 {
-    bool is_any = answer_mode(slot, WANT_OUTCOME, code, item);
-    is_any = answer_mode(slot, WANT_VALUE, code, item) || is_any;
+    bool is_any = answer_mode(wants, slot, WANT_OUTCOME, code, item);
+    is_any = answer_mode(wants, slot, WANT_VALUE, code, item) || is_any;
     for (unsigned mode = 0; mode < WANT_MODE_COUNT; mode++)
         slot->asks[mode].state = WANT_ASK_NONE;
     assembly_drop(&slot->assembly);
@@ -319,7 +329,7 @@ static enum wants_verdict answer_outcome(struct wants *wants, struct want_slot *
     struct want_ask *value = &slot->asks[WANT_VALUE];
     slot->outcomes -= 1;
     slot->asks[WANT_OUTCOME].state = WANT_ASK_NONE;
-    bool is_any = answer_mode(slot, WANT_OUTCOME, CODE_OK, item);
+    bool is_any = answer_mode(wants, slot, WANT_OUTCOME, CODE_OK, item);
     if (value->state == WANT_ASK_OUT)
         *value = (struct want_ask){.state = WANT_ASK_DUE, .number = ++wants->last_number};
     slot_update(wants, slot);

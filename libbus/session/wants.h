@@ -56,7 +56,7 @@ struct want {
     uint32_t id; /* for the pool */
     enum want_mode mode;
     uint64_t number;
-    struct list link;       /* in want_slot.wants */
+    struct list link;       /* in want_slot.wants; answered: in wants.answered */
     struct want_slot *slot; /* NULL: answered */
     enum wire_code code;    /* answered: CODE_OK, or CODE_ENOMEM */
     struct session_item item;
@@ -67,9 +67,10 @@ struct wants {
     struct pool wants;
     struct pool slots;
     struct id_map by_number;
-    struct list due;   /* slots with an AWAIT to send */
-    struct list drops; /* slots with an UNAWAIT to send */
-    struct list stale; /* slots without wants, oldest first */
+    struct list due;      /* slots with an AWAIT to send */
+    struct list drops;    /* slots with an UNAWAIT to send */
+    struct list stale;    /* slots without wants, oldest first */
+    struct list answered; /* wants that were not taken yet, in the order of their answers */
     uint32_t stale_count;
     uint64_t last_number;
 };
@@ -84,6 +85,8 @@ enum wire_code wants_add(struct wants *wants, struct known_topic *topic, uint64_
  * was no memory for the value, forgotten too; CODE_ETIMEDOUT: not yet; CODE_EINVAL: no such
  * want. */
 enum wire_code wants_take(struct wants *wants, uint64_t number, struct session_item *out);
+/* The want that was answered next after this one (0: first) and was not taken yet; 0: none. */
+uint64_t wants_answered(const struct wants *wants, uint64_t after);
 void wants_cancel(struct wants *wants, uint64_t number);
 
 /* The next AWAIT to send; its topic is borrowed.  false: none. */

@@ -183,6 +183,26 @@ Test(wants, forgets_slots_that_were_given_up)
     cr_assert_eq(wants.slots.used, LIMIT_STALE_WANTS);
 }
 
+Test(wants, tell_who_was_answered_in_the_order_of_the_answers)
+{
+    uint64_t numbers[4];
+    for (uint64_t seq = 0; seq < 4; seq++)
+        numbers[seq] = add(seq, WANT_VALUE);
+    cr_assert_eq(wants_answered(&wants, 0), 0);
+    cr_assert_eq(come(FRAME_VALUE, 2, "two"), WANTS_ANSWERED);
+    cr_assert_eq(come(FRAME_VALUE, 0, "zero"), WANTS_ANSWERED);
+    cr_assert_eq(come(FRAME_ERROR, 3, "three"), WANTS_ANSWERED);
+    cr_assert_eq(wants_answered(&wants, 0), numbers[2]);
+    cr_assert_eq(wants_answered(&wants, numbers[2]), numbers[0]);
+    expect_item(numbers[0], SESSION_ITEM_VALUE, "zero");
+    cr_assert_eq(wants_answered(&wants, numbers[2]), numbers[3]);
+    cr_assert_eq(wants_answered(&wants, numbers[3]), 0);
+    wants_cancel(&wants, numbers[2]);
+    cr_assert_eq(wants_answered(&wants, 0), numbers[3]);
+    expect_item(numbers[3], SESSION_ITEM_ERROR, "three");
+    cr_assert_eq(wants_answered(&wants, 0), 0);
+}
+
 Test(wants, are_bounded)
 {
     uint64_t number = 0;
