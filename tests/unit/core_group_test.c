@@ -112,6 +112,21 @@ Test(core_group, have_one_pattern_and_one_bound)
     EXPECT("2 < subscribed 12\n2 < accepted 0 2\n");
 }
 
+/* It reads nothing of alice's by itself, so her end is none that it would have to be told. */
+Test(core_group, are_members_and_no_more_when_they_add_the_pattern_of_their_group)
+{
+    const struct sub *sub = NULL;
+    workers(2);
+    message(2, (struct msg){.type = MSG_SUB_ADD,
+                            .as.sub_add = {.number = ++numbers[2],
+                                           .sub = 1,
+                                           .pattern = span_text("alice/tasks")}});
+    EXPECT("2 < subscribed 0\n2 < accepted 0 2\n");
+    leave(1, 0);
+    while ((sub = pool_next(&core->subs, sub != NULL ? sub->id : 0)) != NULL)
+        cr_expect(list_is_empty(&sub->endings));
+}
+
 Test(core_group, let_nobody_have_their_name)
 {
     struct msg msg = hello(5, 0);

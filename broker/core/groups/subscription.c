@@ -386,10 +386,8 @@ static void answer_added(struct core *core, struct sub *sub, uint64_t number, bo
     sub_answer(core, sub->session, number, sub->number, is_added ? CODE_OK : CODE_EFULL,
                is_added ? "" : ERROR_TYPE_FULL,
                is_added ? "" : "the subscription has no room for another pattern");
-    if (!is_added)
-        return;
-    sub_ready(core, sub);
-    notice_wait_all(core, sub);
+    if (is_added)
+        notice_wait_all(core, sub);
 }
 
 void sub_add(struct core *core, struct session *session, const struct msg_sub_add *msg)
