@@ -125,7 +125,7 @@ static bool greet(struct store *store)
     if (is_done)
         read_found(store, &answer);
     else
-        snprintf(store->why, sizeof store->why, "the server refused a session: %s", answer.why);
+        snprintf(store->why, sizeof store->why, "cannot begin a session: %s", answer.why);
     store->door->ops->clear(&answer);
     return is_done;
 }

@@ -56,6 +56,7 @@ bool process_line(struct process *process, int64_t timeout_ms, const char **out_
 /* The same, on standard error. */
 bool process_complaint(struct process *process, int64_t timeout_ms, const char **out_line);
 
+/* Where the signal is SIGSTOP, the process stands still on return. */
 void process_signal(struct process *process, int number);
 
 /* Reads all it says until it ends.  Exit code, 128 + signal, or -1: it did not end within
@@ -64,6 +65,8 @@ int process_wait(struct process *process, int64_t timeout_ms);
 
 const char *process_said(const struct process *process);       /* everything, never NULL */
 const char *process_complained(const struct process *process); /* the same of standard error */
+/* Without the line that it waits for a broker, which it says on a busy machine. */
+const char *process_complained_of(const struct process *process);
 
 /* From a signal handler: from now on nobody waits for a process any more; each wait ends as if its
  * time were over.  number: of the signal, which process_stopped_by() tells; 0: none came. */

@@ -849,7 +849,7 @@ Test(cli, has_no_errors_where_nothing_failed)
         start(&errors, "errors", flags[i], NULL);
         expect_exit(&errors, 0);
         expect_output(&errors, "");
-        cr_expect_str_eq(process_complained(&errors), "");
+        cr_expect_str_eq(process_complained_of(&errors), "");
         process_fini(&errors);
     }
 }

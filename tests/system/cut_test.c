@@ -338,7 +338,7 @@ Test(cut, does_not_end_what_the_command_line_prints)
         relay_set(&relay, RELAY_WHOLE);
     }
     cr_expect_eq(process_wait(&sub, SOON_MS), 0);
-    cr_expect_str_eq(process_complained(&sub), "");
+    cr_expect_str_eq(process_complained_of(&sub), "");
     expect_dialled(dials, data_dials, 5); /* each value but the first came after another cut */
     process_fini(&sub);
     must_close(&alice);

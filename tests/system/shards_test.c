@@ -31,9 +31,11 @@ enum {
 static struct postgres postgres;
 static struct process brokers[PLACES];
 static char controls[PLACES][PATH_BYTES];
+static const char *linger; /* how long a job stays that nobody is in */
 
 static void init(void)
 {
+    linger = "100ms";
     if (!postgres_is_installed())
         return;
     cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
@@ -72,7 +74,7 @@ static void start_broker(int place, int shard)
     snprintf(number, sizeof number, "%d", shard);
     const char *const argv[] = {"errbusd", "--control", controls[place], "--data",     data,
                                 "--cache", cache,       "--journal",     journal,      "--shard",
-                                number,    "--linger",  "100ms",         "--replicas", "0",
+                                number,    "--linger",  linger,          "--replicas", "0",
                                 NULL};
     process_fini(&brokers[place]);
     cr_assert(process_start(&brokers[place], argv, NULL));
@@ -318,6 +320,7 @@ Test(shards, know_the_jobs_of_each_other)
 Test(shards, lead_a_question_to_its_job)
 {
     skip_without_server();
+    linger = "60s"; /* nobody joins the job that is created */
     start_shards();
     struct bus *alice = join_at(0, 0, "alice");
     struct bus_admin_options options;
