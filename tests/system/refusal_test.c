@@ -98,8 +98,11 @@ Test(refusal, counts_each_of_many)
     for (size_t i = 0; i < 100; i++) {
         expect_code(bus_slot_reserve(alice, "w", i % 2 == 0 ? 50 : BUS_FOREVER, &slots[i]), BUS_OK);
     }
-    struct bus_error *error = expect_await_failed(bob, "alice/w", 98, "deadline");
-    bus_error_unref(&error);
+    struct bus_error *error = NULL;
+    for (uint64_t seq = 0; seq < 100; seq += 2) { /* a broker that was late looks twice at some */
+        error = expect_await_failed(bob, "alice/w", seq, "deadline");
+        bus_error_unref(&error);
+    }
     for (size_t i = 0; i < 100; i++) {
         enum bus_err err = bus_slot_commit(&slots[i], "x", 1);
         cr_assert(err == BUS_OK || (i % 2 == 0 && err == BUS_ESETTLED), "%s", code_name(err));
