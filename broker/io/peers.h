@@ -45,7 +45,7 @@ struct peer {
     bool is_shed;        /* more of it came than can be parked: nothing is kept any more */
     bool is_put_off;     /* what it said must wait, and so must what it says behind that */
     bool is_mute;        /* nothing of it is heard: it comes back by another connection */
-    bool is_heard;       /* something that it said went on to the core, or was answered */
+    bool is_heard;       /* it has said something */
     size_t parked_bytes; /* see waiting_batches.h */
     uint32_t waiting;    /* so many messages of it wait: newcomers.h */
     uint64_t last_read;  /* how many parts the lane had read when the last of it came */
