@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """A broker for each test that asks for one, on ports of its own; programs as processes."""
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,12 @@ def until(is_so, within=20):
     while not is_so():
         assert time.monotonic() < end, "it did not become so"
         time.sleep(0.001)
+
+
+def hear_interrupts():
+    """A shell starts what runs in the background with SIGINT ignored, and so does what that starts:
+    Python would make no KeyboardInterrupt of it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class SlowLink:
@@ -114,7 +121,8 @@ class Broker:
         environment = dict(os.environ, ERRBUS_SERVER=self.endpoint, ERRBUS_PARTY=party)
         return subprocess.Popen(
             [sys.executable, "-c", "import errbus, os, sys, time\n" + textwrap.dedent(text)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=hear_interrupts, **options,
         )
 
     def close(self):
