@@ -23,6 +23,8 @@ struct work {
 };
 struct outcome {
     char kind; /* V, E, or 0: not received */
+    bool is_promised;
+    bool is_acknowledged; /* that it is promised */
     char *text;
 };
 struct topic {
@@ -316,6 +318,21 @@ static bool check_work(struct diaries *all, const struct writer *writer, const s
     return true;
 }
 
+/* A promise that the broker had not accepted when its writer was gone left its number to the next
+ * one, which a promise that was acknowledged does not. */
+static bool note_promise(struct diaries *all, struct topic *topic, const struct work *work)
+{
+    if (!work->is_promise || work->seq == NOWHERE || work->seq >= topic->count)
+        return true;
+    struct outcome *outcome = &topic->outcomes[work->seq];
+    if (outcome->is_acknowledged)
+        return wrong(all, "t%u: another promise at %" PRIu64 ", where one was acknowledged",
+                     work->topic, work->seq);
+    outcome->is_promised = true;
+    outcome->is_acknowledged = work->is_acknowledged;
+    return true;
+}
+
 /* Errors that the bus made stand where something was promised: by a reservation, or by the first
  * chunks of a value whose writer did not live to send the rest. */
 static bool check_failures(struct diaries *all, struct writer *writer, unsigned t)
@@ -323,16 +340,17 @@ static bool check_failures(struct diaries *all, struct writer *writer, unsigned 
     struct topic *topic = &writer->topics[t];
     uint64_t failures = 0;
     uint64_t unknown = topic->unknown;
-    for (uint64_t i = 0; i < topic->count; i++)
-        failures += topic->outcomes[i].kind == 'E' && topic->outcomes[i].text[0] == '-';
     for (uint64_t i = 0; i < writer->count; i++) {
         const struct work *work = &writer->works[i];
-        bool is_here = work->is_promise && work->topic == t && work->seq != NOWHERE &&
-                       work->seq < topic->count;
-        const struct outcome *outcome = is_here ? &topic->outcomes[work->seq] : NULL;
-        failures -= outcome != NULL && outcome->kind == 'E' && outcome->text[0] == '-';
-        unknown += !work->is_promise && work->topic == t && !work->is_acknowledged &&
-                   work->found == NOWHERE;
+        if (work->topic != t)
+            continue;
+        if (!note_promise(all, topic, work))
+            return false;
+        unknown += !work->is_promise && !work->is_acknowledged && work->found == NOWHERE;
+    }
+    for (uint64_t i = 0; i < topic->count; i++) {
+        const struct outcome *outcome = &topic->outcomes[i];
+        failures += outcome->kind == 'E' && outcome->text[0] == '-' && !outcome->is_promised;
     }
     return failures <= unknown ||
            wrong(all, "t%u: %" PRIu64 " errors where nothing was promised", t, failures);

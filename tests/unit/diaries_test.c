@@ -60,6 +60,9 @@ Test(diaries, lets_pass_what_is_as_it_must_be)
     /* Killed with an open promise, and with one whose number it did not live to write down. */
     expect_fine(WRITER "r t0 1\nR t0 1 0\nF\nr t0 2\n",
                 READER "E w0/t0 0 party_lost -\nE w0/t0 1 party_lost -\n", NULL);
+    /* Killed before its promise was accepted: the next process has its number. */
+    expect_fine(WRITER "r t0 1\nR t0 1 0\nL 1\nr t0 0\nR t0 0 0\nF\n",
+                READER "E w0/t0 0 party_lost -\n", NULL);
     /* Killed before it wrote down that process 1 begins. */
     expect_fine(WRITER "L 2\nP t0 0\nF\n", READER "V w0/t0 0 w0.2.0.0\n", NULL);
     /* A reader's next process goes on at what was not acknowledged. */
@@ -104,6 +107,9 @@ Test(diaries, see_what_comes_twice_or_out_of_order)
 
 Test(diaries, see_what_nobody_wrote_or_settled_so)
 {
+    expect_wrong("where one was acknowledged",
+                 WRITER "r t0 1\nR t0 1 0\nF\nL 1\nr t0 0\nR t0 0 0\nF\n",
+                 READER "E w0/t0 0 party_lost -\n", NULL);
     expect_wrong("nobody wrote", WRITER "P t0 1\nF\n",
                  READER "V w0/t0 0 w0.0.1.0\nV w0/t0 1 w0.0.2.0\n", NULL);
     expect_wrong("nobody wrote", WRITER "P t0 1\nF\n", READER "V w0/t0 0 w0.1.1.0\n", NULL);
