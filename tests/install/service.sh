@@ -132,6 +132,7 @@ expect_allowed() {
 # run OPTION...: a broker under strace that serves a value, an error and a reload, and stops.
 run() {
     mkdir -p "$work/state"
+    : >"$work/ready" # nothing of the broker before
     STATE_DIRECTORY=$work/state strace -f -qq -o "$work/trace" "$build/broker/errbusd" "$@" \
         >"$work/ready" 2>"$work/errors" &
     broker=$!

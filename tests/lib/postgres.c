@@ -106,6 +106,8 @@ static bool await_answer(struct postgres *postgres, unsigned node, const char *s
     while (!postgres_query(postgres, node, sql, out, bytes)) {
         if (test_now_ms() >= end_ms)
             return complain(postgres, "node%u has no answer to: %s", node, sql);
+        if (postgres->in_vain != NULL)
+            postgres->in_vain(postgres->in_vain_arg);
         usleep(POLL_US);
     }
     return true;

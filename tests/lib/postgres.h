@@ -35,6 +35,8 @@ struct postgres {
     char upstream[POSTGRES_CONNINFO_BYTES]; /* how a node that starts reaches it, to follow it */
     char address[16];                       /* where a node with TLS listens; nobody else does */
     char why[POSTGRES_WHY_BYTES];
+    void (*in_vain)(void *arg); /* each time that postgres_await() asked in vain; NULL: nothing */
+    void *in_vain_arg;
 };
 
 /* Whether the programs are there.  A test without them skips itself, and says POSTGRES_MISSING.

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -354,46 +353,17 @@ const char *process_complained_of(const struct process *process)
 
 /* ---- ending -----------------------------------------------------------------------------------*/
 
-/* The state that the system tells of a thread; 0: it is gone. */
-static char thread_state(pid_t pid, const char *thread)
-{
-    char path[64 + NAME_MAX];
-    char line[512] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, thread);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    bool is_read = fgets(line, sizeof line, file) != NULL;
-    fclose(file);
-    const char *name_end = is_read ? strrchr(line, ')') : NULL; /* the state follows the name */
-    return name_end != NULL && name_end[1] == ' ' ? name_end[2] : 0;
-}
-
-/* Whether each of its threads stands still, or is gone. */
-static bool is_stopped(pid_t pid)
-{
-    char path[64];
-    bool is_any_running = false;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *threads = opendir(path);
-    const struct dirent *entry;
-    while (threads != NULL && (entry = readdir(threads)) != NULL) {
-        char state = entry->d_name[0] != '.' ? thread_state(pid, entry->d_name) : 0;
-        is_any_running |= state != 0 && strchr("TtZX", state) == NULL;
-    }
-    if (threads != NULL)
-        closedir(threads);
-    return !is_any_running;
-}
-
 /* On a busy machine, a thread goes on for a while after SIGSTOP was sent. */
 void process_signal(struct process *process, int number)
 {
+    siginfo_t info; /* it stays for whoever waits for the process */
     if (process->pid <= 0)
         return;
     kill(process->pid, number);
-    for (int tries = 0; number == SIGSTOP && !is_stopped(process->pid) && tries < 2000; tries++)
-        usleep(1000);
+    while (number == SIGSTOP &&
+           waitid(P_PID, (id_t)process->pid, &info, WSTOPPED | WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR)
+        continue;
 }
 
 static void reap(struct process *process)

@@ -83,7 +83,7 @@ static bool mount_volume(const char *path)
 static void start_broker_as(bool is_small, const char *durability)
 {
     static const char *const small[] = {
-        "ERRBUS_NUMBER_SEGMENT_BYTES=16777216", "ERRBUS_NUMBER_CHECKPOINT_BYTES=16777216",
+        "ERRBUS_NUMBER_SEGMENT_BYTES=4194304", "ERRBUS_NUMBER_CHECKPOINT_BYTES=16777216",
         "ERRBUS_NUMBER_RECENT_BYTES=33554432", "ERRBUS_NUMBER_FLUSH_BYTES=33554432", NULL};
     const char *line = NULL;
     const char *const argv[] = {is_small ? "errbusd_failpoints" : "errbusd",

@@ -46,6 +46,14 @@ static struct peer *peer_of(conn_id conn)
     return peers_by_conn(&peers, conn);
 }
 
+/* A connection that has closed, and is not given out yet. */
+static conn_id leave_one(void)
+{
+    conn_id conn = connect_one();
+    peers_close(&peers, peer_of(conn));
+    return conn;
+}
+
 static bool hold(conn_id conn, const char *said)
 {
     return newcomers_hold(&newcomers, &peers, peer_of(conn), span_text(said));
@@ -86,8 +94,7 @@ Test(newcomers, wait_for_nobody_where_nobody_leaves)
 
 Test(newcomers, wait_until_who_left_is_given_out)
 {
-    conn_id gone = connect_one();
-    peers_close(&peers, peer_of(gone));
+    conn_id gone = leave_one();
     conn_id first = connect_one();
     cr_assert(hold(first, "one"));
     cr_assert_eq(peer_of(first)->waiting, 1);
@@ -108,9 +115,8 @@ Test(newcomers, wait_until_who_left_is_given_out)
 /* Whoever left behind it need not be waited for. */
 Test(newcomers, do_not_wait_for_who_leaves_later)
 {
-    conn_id gone = connect_one();
     conn_id later = connect_one();
-    peers_close(&peers, peer_of(gone));
+    conn_id gone = leave_one();
     conn_id first = connect_one();
     cr_assert(hold(first, "one"));
     peers_empty(&peers, LANE_CONTROL);
@@ -125,9 +131,8 @@ Test(newcomers, do_not_wait_for_who_leaves_later)
 /* A channel that is never empty is served in turn. */
 Test(newcomers, wait_until_others_have_had_their_turns)
 {
-    conn_id gone = connect_one();
     conn_id busy = connect_one();
-    peers_close(&peers, peer_of(gone));
+    conn_id gone = leave_one();
     conn_id conn = connect_one();
     cr_assert(hold(conn, "hello"));
     int turns = 0;
@@ -144,10 +149,9 @@ Test(newcomers, wait_until_others_have_had_their_turns)
 
 Test(newcomers, wait_with_all_that_they_say)
 {
-    conn_id gone = connect_one();
     conn_id old = connect_one();
     cr_assert_not(hold(old, "hello"));
-    peers_close(&peers, peer_of(gone));
+    conn_id gone = leave_one();
     cr_expect_not(hold(old, "more"), "it is known already");
     conn_id conn = connect_one();
     cr_assert(hold(conn, "hello"));
@@ -166,8 +170,7 @@ Test(newcomers, wait_with_all_that_they_say)
 
 Test(newcomers, are_passed_over_when_they_are_not_heard_any_more)
 {
-    conn_id gone = connect_one();
-    peers_close(&peers, peer_of(gone));
+    (void)leave_one();
     conn_id conns[4];
     for (int i = 0; i < 4; i++) {
         conns[i] = connect_one();
@@ -184,8 +187,7 @@ Test(newcomers, are_passed_over_when_they_are_not_heard_any_more)
 Test(newcomers, wait_with_so_many_bytes_and_not_one_more)
 {
     static uint8_t bytes[NEWCOMERS_BYTES];
-    conn_id gone = connect_one();
-    peers_close(&peers, peer_of(gone));
+    (void)leave_one();
     for (size_t spare = 0; spare <= 2; spare++) { /* one byte less than the limit, it, one more */
         conn_id conn = connect_one();
         struct span most = span_of(bytes, NEWCOMERS_BYTES - 4);
