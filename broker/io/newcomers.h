@@ -4,8 +4,8 @@
  * A process that was killed and started again greets by another connection.  If the loop was busy
  * meanwhile, it reads the greeting before it gives out the old connection as closed (peers.h says
  * why that takes a while).  The core would then refuse the process its own name, as one that is
- * taken.  So the greeting waits, as long as connections of its channel are still to be given out.
- * That is the same round mostly: until there is nothing more to read. */
+ * taken.  So the greeting waits while connections of its channel are still to be given out.  That
+ * ends in the same round as a rule, once there is nothing more to read. */
 #ifndef IO_NEWCOMERS_H
 #define IO_NEWCOMERS_H
 

@@ -104,8 +104,8 @@ struct peer *peers_closed(struct peers *peers, enum lane lane);
 /* Whether closed connections are still to be given out. */
 bool peers_are_closing(const struct peers *peers);
 bool peers_lane_is_closing(const struct peers *peers, enum lane lane);
-/* Of the parts read, counted from 1: whoever had closed when this one was read, and was not read
- * from since, has been given out by peers_closed() if that was asked until NULL. */
+/* The number of the newest part, counted from 1, for which this holds: whoever had closed when it
+ * was read is given out by now.  The caller has asked peers_closed() until NULL. */
 uint64_t peers_settled(const struct peers *peers, enum lane lane);
 
 #endif
