@@ -293,17 +293,18 @@ static void *hog(void *arg)
 static void allow_descriptors(bool is_allowed)
 {
     static pthread_t thread;
-    struct rlimit limit;
-    bool is_done = getrlimit(RLIMIT_NOFILE, &limit) == 0;
-    int next = dup(STDIN_FILENO);
-    close(next);
+    static struct rlimit before;
+    bool is_done = true;
     if (is_allowed) {
         atomic_store(&is_hogging, false);
-        is_done = pthread_join(thread, NULL) == 0;
+        is_done = pthread_join(thread, NULL) == 0 && setrlimit(RLIMIT_NOFILE, &before) == 0;
     } else {
-        limit.rlim_cur = (rlim_t)next + 8 < limit.rlim_max ? (rlim_t)next + 8 : limit.rlim_max;
+        int next = dup(STDIN_FILENO);
+        close(next);
+        is_done = getrlimit(RLIMIT_NOFILE, &before) == 0;
+        struct rlimit few = {.rlim_cur = (rlim_t)next + 8, .rlim_max = before.rlim_max};
         atomic_store(&is_hogging, true);
-        is_done = is_done && setrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        is_done = is_done && setrlimit(RLIMIT_NOFILE, &few) == 0 &&
                   pthread_create(&thread, NULL, hog, NULL) == 0;
         while (is_done && (next = dup(STDIN_FILENO)) >= 0) {
             close(next); /* until it has them all */
