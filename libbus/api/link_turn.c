@@ -318,7 +318,6 @@ static void leave_link(struct bus *bus, struct turn *turn)
 {
     bool is_due = turn->wants_room[LINK_CONTROL] || turn->wants_room[LINK_DATA] ||
                   session_has_action(bus->session) || session_data_is_due(bus->session) ||
-                  session_wait_is_asked(bus->session) ||
                   session_deadline_ns(bus->session) < turn->sleep_end_ns ||
                   bus->attach_jobs != NULL || has_unread(bus, turn, LINK_CONTROL);
     if (is_due || has_unread(bus, turn, LINK_DATA))
