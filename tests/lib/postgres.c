@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ enum {
     ARGS_MAX = 48,
     SETTING_BYTES = POSTGRES_CONNINFO_BYTES + 32,
     POLL_US = 20000,
+    LOCK_LINES = 7, /* of its lock file; the last one is "key id" of its System V segment */
 };
 
 static bool complain(struct postgres *postgres, const char *format, ...)
@@ -434,15 +436,37 @@ static void signal_children(pid_t parent, int number)
     closedir(all);
 }
 
-/* The server is stopped first, so that it starts no more children. */
+int postgres_segment(const struct postgres *postgres, unsigned node)
+{
+    char path[POSTGRES_PATH_BYTES + 32];
+    char line[512] = "";
+    int segment = -1;
+    long owner = 0;
+    snprintf(path, sizeof path, "%s/postmaster.pid", postgres->nodes[node].data);
+    FILE *file = fopen(path, "re");
+    for (int i = 1; file != NULL && i <= LOCK_LINES && fgets(line, sizeof line, file) != NULL; i++)
+        if (i == 1)
+            owner = strtol(line, NULL, 10);
+        else if (i == LOCK_LINES && sscanf(line, "%*u %d", &segment) != 1)
+            segment = -1;
+    if (file != NULL)
+        fclose(file);
+    return owner == postgres->nodes[node].server.pid ? segment : -1;
+}
+
+/* The server is stopped first, so that it starts no more children.  Its lock file tells of the
+ * segment that would stay behind: a system has room for 4096 of them. */
 void postgres_kill(struct postgres *postgres, unsigned node)
 {
     struct process *server = &postgres->nodes[node].server;
     if (server->pid > 0) {
+        int segment = postgres_segment(postgres, node);
         process_signal(server, SIGSTOP);
         signal_children(server->pid, SIGKILL);
         process_signal(server, SIGKILL);
         (void)process_wait(server, SERVER_MS);
+        if (segment >= 0)
+            (void)shmctl(segment, IPC_RMID, NULL); /* or it is gone */
     }
     process_fini(server);
     postgres->nodes[node].is_frozen = false;

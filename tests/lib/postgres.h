@@ -72,7 +72,9 @@ bool postgres_make_certificate(struct postgres *postgres, const char *name);
 /* Starts a node anew with the certificate 'server', and with a port for TLS at `address`. */
 bool postgres_serve_tls(struct postgres *postgres, unsigned node);
 
-/* SIGKILL to all processes of a node. */
+/* The System V segment of a node that runs; -1: it has none yet. */
+int postgres_segment(const struct postgres *postgres, unsigned node);
+/* SIGKILL to all processes of a node.  Its segment is removed. */
 void postgres_kill(struct postgres *postgres, unsigned node);
 /* Stops all processes of a node: it keeps its connections, and answers nothing.  And lets them go
  * on. */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/shm.h>
 
 enum { COMMITS = 200 };
 
@@ -53,6 +54,17 @@ Test(postgres, has_its_shared_memory_in_its_own_folder)
     }
     (void)fclose(maps);
     cr_expect(is_in_folder, "no shared memory was found");
+}
+
+/* But for the segment by which it sees whether another server has its folder. */
+Test(postgres, leaves_no_segment_behind_when_it_is_killed)
+{
+    skip_without_server();
+    struct shmid_ds told;
+    int segment = postgres_segment(&postgres, 0);
+    cr_assert_eq(shmctl(segment, IPC_STAT, &told), 0);
+    postgres_kill(&postgres, 0);
+    cr_expect_eq(shmctl(segment, IPC_STAT, &told), -1);
 }
 
 Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
