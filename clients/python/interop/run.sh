@@ -47,6 +47,11 @@ pip_install() {
     pip install --quiet --retries 1 "$@" >"$log" 2>&1
 }
 
+# Programs of others leave folders where they keep what is temporary.
+TMPDIR=$(mktemp -d)
+trap 'rm -rf "$TMPDIR"' EXIT
+export TMPDIR
+
 mkdir -p "$work"
 environment base
 pip_install base -r "$here/requirements/base.txt" || {
