@@ -35,6 +35,25 @@ def _row(error: BaseException, stamp_ns: int) -> Dict[str, Any]:
     }
 
 
+def _write_whole(path: str, text: str) -> None:
+    """The file is there whole or not at all.  A launcher may end the program in the midst of this,
+    and torchrun ends with an error of its own where it finds a part of a file."""
+    part = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            os.link(part, path)  # fails where there is one already
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            if not os.path.exists(path):
+                os.rename(part, path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
 def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
     """Writes the error in the form of torch to path, or to the files that $ERRBUS_ERROR_FILE and
     $TORCHELASTIC_ERROR_FILE name.  A file that exists stays as it is: it has the first error.  The
@@ -44,8 +63,7 @@ def write_error_file(error: BaseException, path: Optional[str] = None) -> None:
     named: List[Optional[str]] = [path] if path else [os.environ.get(name) for name in variables]
     for one in dict.fromkeys(name for name in named if name):
         try:
-            with open(one, "x", encoding="utf-8") as file:
-                file.write(text)
+            _write_whole(one, text)
         except OSError:
             pass  # the file exists, or cannot be written; the exception says all anyway
 

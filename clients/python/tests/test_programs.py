@@ -32,6 +32,30 @@ def test_record_writes_both_files(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_record_writes_an_error_file_whole_or_not_at_all(tmp_path):
+    program = ("import errbus, resource\n@errbus.record\ndef main():\n"
+               "    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST, MOST))\n"
+               "    raise ValueError('no batch')\nmain()")
+    for limit, left in ("10", []), ("100000", ["error"]):
+        ended = run("-c", program.replace("MOST", limit),
+                    ERRBUS_ERROR_FILE=str(tmp_path / "error"))
+        assert ended.returncode == 1 and "ValueError: no batch" in ended.stderr
+        assert os.listdir(tmp_path) == left
+
+
+def test_the_first_error_stays_in_the_error_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    for name in "linked", "renamed":
+        for reason in "first", "second":
+            errbus.write_error_file(ValueError(reason), str(tmp_path / name))
+        message = json.loads((tmp_path / name).read_text())["message"]["message"]
+        assert message == "ValueError: first"
+        monkeypatch.setattr(os, "link", refuse)
+    assert sorted(os.listdir(tmp_path)) == ["linked", "renamed"]
+
+
 def test_errbus_run_reads_what_record_writes(broker, tmp_path):
     program = "import errbus\n@errbus.record\ndef main(): raise ValueError('no batch')\nmain()"
     bob = broker.open("bob")
