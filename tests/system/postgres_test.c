@@ -64,7 +64,9 @@ Test(postgres, leaves_no_segment_behind_when_it_is_killed)
     int segment = postgres_segment(&postgres, 0);
     cr_assert_eq(shmctl(segment, IPC_STAT, &told), 0);
     postgres_kill(&postgres, 0);
-    cr_expect_eq(shmctl(segment, IPC_STAT, &told), -1);
+    /* It goes with the last process that has it, and these may still be ending. */
+    bool is_there = shmctl(segment, IPC_STAT, &told) == 0;
+    cr_expect(!is_there || (told.shm_perm.mode & SHM_DEST) != 0);
 }
 
 Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
