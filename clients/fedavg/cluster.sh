@@ -163,7 +163,7 @@ echo "cluster: kill -9 of the server that takes writes"
 from_ms=$(now_ms)
 kill -KILL "${servers[1]}"
 wait "${servers[1]}" 2>/dev/null || true
-# Line 7 of its lock file ends with the number of a segment, which would stay behind.
+# Its segment of System V would stay behind; line 7 of its lock file ends with the number of that.
 ipcrm -m "$(sed -n '7s/.* //p' "$work/store/data-1/postmaster.pid")"
 # One that still writes what had come would get ahead of the one that is promoted.
 for ((k = 2; k <= nodes; k++)); do

@@ -21,7 +21,7 @@ enum {
     ARGS_MAX = 48,
     SETTING_BYTES = POSTGRES_CONNINFO_BYTES + 32,
     POLL_US = 20000,
-    LOCK_LINES = 7, /* of its lock file; the last one is "key id" of its System V segment */
+    LOCK_LINES = 7, /* of its lock file: its process is in the first, its segment in this one */
 };
 
 static bool complain(struct postgres *postgres, const char *format, ...)
@@ -441,17 +441,17 @@ int postgres_segment(const struct postgres *postgres, unsigned node)
     char path[POSTGRES_PATH_BYTES + 32];
     char line[512] = "";
     int segment = -1;
+    int count = 0;
     long owner = 0;
     snprintf(path, sizeof path, "%s/postmaster.pid", postgres->nodes[node].data);
     FILE *file = fopen(path, "re");
-    for (int i = 1; file != NULL && i <= LOCK_LINES && fgets(line, sizeof line, file) != NULL; i++)
-        if (i == 1)
+    while (file != NULL && count < LOCK_LINES && fgets(line, sizeof line, file) != NULL)
+        if (++count == 1)
             owner = strtol(line, NULL, 10);
-        else if (i == LOCK_LINES && sscanf(line, "%*u %d", &segment) != 1)
-            segment = -1;
     if (file != NULL)
         fclose(file);
-    return owner == postgres->nodes[node].server.pid ? segment : -1;
+    bool is_own = count == LOCK_LINES && owner == postgres->nodes[node].server.pid;
+    return is_own && sscanf(line, "%*u %d", &segment) == 1 ? segment : -1;
 }
 
 /* The server is stopped first, so that it starts no more children.  Its lock file tells of the

@@ -36,19 +36,19 @@ def _row(error: BaseException, stamp_ns: int) -> Dict[str, Any]:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """The file is there whole or not at all.  A launcher may end the program in the midst of this,
-    and torchrun ends with an error of its own where it finds a part of a file."""
+    """Makes the file whole or not at all, and leaves one that is there.  A launcher may end the
+    program in the midst of this, and torchrun ends with an error of its own if the file is not
+    JSON."""
     part = f"{path}.{os.getpid()}.{threading.get_ident()}"
     try:
         with open(part, "w", encoding="utf-8") as file:
             file.write(text)
         try:
-            os.link(part, path)  # fails where there is one already
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links
-            if not os.path.exists(path):
-                os.rename(part, path)
+            os.link(part, path)
+        except OSError:
+            if os.path.exists(path):
+                raise
+            os.rename(part, path)  # the file system has no links
     finally:
         with contextlib.suppress(OSError):
             os.unlink(part)

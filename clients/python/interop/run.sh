@@ -47,7 +47,7 @@ pip_install() {
     pip install --quiet --retries 1 "$@" >"$log" 2>&1
 }
 
-# Programs of others leave folders where they keep what is temporary.
+# Ray and torchrun leave their temporary folders behind.
 TMPDIR=$(mktemp -d)
 trap 'rm -rf "$TMPDIR"' EXIT
 export TMPDIR
