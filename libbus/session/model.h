@@ -379,7 +379,7 @@ static inline void session_set_windows(struct session *session)
     session->uploads.window_bytes = window;
     bool is_open = trip_is_open(&session->trip);
     session->uploads.all_bytes = is_far ? window : is_open ? LIMIT_UNJUDGED_BYTES : UINT64_MAX;
-    session->outbox.unaccepted_max = is_far ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
+    outbox_see_link(&session->outbox, is_far);
 }
 
 /* Whether bytes are missing of what the broker says it sent on the data channel. */

@@ -36,11 +36,25 @@ void outbox_fini(struct outbox *outbox)
     outbox_init(outbox, outbox->memory, outbox->spares);
 }
 
+static void set_alone_bytes(struct outbox *outbox)
+{
+    bool is_shared = outbox->pause_ns < INT64_MAX;
+    outbox->alone_bytes = is_shared && !outbox->is_far ? OUTBOX_ALONE_BYTES : 0;
+}
+
 void outbox_see_disk(struct outbox *outbox, enum outbox_disk disk)
 {
     outbox->small_max = disk != OUTBOX_NO_DISK ? OUTBOX_UNACCEPTED_SMALL : 0;
     outbox->small_bytes = disk == OUTBOX_OWN_DISK ? OUTBOX_SMALL_BYTES : 0;
     outbox->pause_ns = disk == OUTBOX_SHARED_DISK ? OUTBOX_PAUSE_NS : INT64_MAX;
+    set_alone_bytes(outbox);
+}
+
+void outbox_see_link(struct outbox *outbox, bool is_far)
+{
+    outbox->is_far = is_far;
+    outbox->unaccepted_max = is_far ? OUTBOX_UNACCEPTED_FAR : OUTBOX_UNACCEPTED_MAX;
+    set_alone_bytes(outbox);
 }
 
 static bool ring_reserve(struct outbox *outbox)

@@ -6,7 +6,8 @@
  * when the link asks for something to send, unless unaccepted_max batches wait for the broker.  So
  * nothing waits at low rates.  Under load batches grow for one round trip at most, as in Nagle's
  * algorithm (RFC 896).  Where answers wait for a disk, few bytes do not wait for them: small_bytes.
- * Where they wait for a disk that is elsewhere, no batch waits for long: pause_ns.
+ * Where they wait for a disk that is shared, a batch goes when the one before it is answered, and
+ * waits for that no longer than pause_ns.
  *
  * A sealed batch stays until the broker has accepted its last frame.  After a reconnect it is sent
  * again as a whole, and the broker drops what it has (PROTOCOL.md, "Numbers").
@@ -31,11 +32,14 @@ enum { OUTBOX_UNACCEPTED_FAR = 16 };
 /* An answer that waits for a disk waits for what others write there.  So many batches may be under
  * way if they have few bytes together: an error now and then does not wait for a sync of bulk. */
 enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
-/* A sync of a shared disk takes milliseconds, and one takes all that has come by then.  So there a
- * batch that is not full follows so long after the last one, however few bytes are under way, if no
- * more batches are than above.  That bounds how many there are in a second.  Each batch costs the
- * threads of client and broker, which may have to wait for processors (bench/README.md). */
-#define OUTBOX_PAUSE_NS INT64_C(500000)
+/* A shared disk takes all that has come in one sync, and that takes long.  What is sent during a
+ * sync waits for the next one.  So as long as there are few bytes, one batch is under way there.
+ * The next one has all that came during a sync.  Each batch costs the threads of client and broker,
+ * and the disk's own may need their processors (bench/README.md).  A sync may take longer than
+ * usual.  So a batch that is not full follows so long after the last one, however few bytes are
+ * under way, if no more batches are than above. */
+enum { OUTBOX_ALONE_BYTES = 16384 };
+#define OUTBOX_PAUSE_NS INT64_C(2000000)
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
  * of about 64 KiB; batches of several such frames have 1.7 times the throughput. */
@@ -83,8 +87,10 @@ struct outbox {
     uint32_t count;
     uint32_t sent_count;     /* of these, handed out on this connection */
     uint32_t unaccepted_max; /* OUTBOX_UNACCEPTED_MAX, or _FAR */
+    bool is_far;             /* the link is long */
     uint32_t small_max;      /* with a disk: OUTBOX_UNACCEPTED_SMALL, else 0 */
     uint64_t small_bytes; /* ... and so many bytes together do not wait: OUTBOX_SMALL_BYTES, or 0 */
+    uint64_t alone_bytes; /* so few bytes wait for one batch: OUTBOX_ALONE_BYTES, or 0 */
     int64_t pause_ns;     /* OUTBOX_PAUSE_NS, or INT64_MAX: a batch waits for answers alone */
     int64_t sent_ns;      /* when the last one was handed out */
 };
@@ -95,6 +101,8 @@ void outbox_fini(struct outbox *outbox);
 /* What an answer waits for. */
 enum outbox_disk { OUTBOX_NO_DISK, OUTBOX_OWN_DISK, OUTBOX_SHARED_DISK };
 void outbox_see_disk(struct outbox *outbox, enum outbox_disk disk);
+/* Whether the link to the broker is long. */
+void outbox_see_link(struct outbox *outbox, bool is_far);
 
 /* Appends one frame, with one value, and numbers it (outbox->last); false: no memory, and nothing
  * changed.  A batch has batch_bytes at most with it, and with values that join it, unless the frame
@@ -150,10 +158,11 @@ void outbox_back(struct outbox *outbox, struct outbox_point point);
 /* Whether the open batch goes though it is not full. */
 static inline bool outbox_is_open_due(const struct outbox *outbox, int64_t now_ns)
 {
-    return outbox->sent_count < outbox->unaccepted_max ||
+    uint64_t bytes = outbox->under_way + outbox->open->bytes;
+    bool waits_for_one = outbox->sent_count > 0 && bytes <= outbox->alone_bytes;
+    return (!waits_for_one && outbox->sent_count < outbox->unaccepted_max) ||
            (outbox->sent_count < outbox->small_max &&
-            (outbox->under_way + outbox->open->bytes <= outbox->small_bytes ||
-             now_ns - outbox->sent_ns >= outbox->pause_ns));
+            (bytes <= outbox->small_bytes || now_ns - outbox->sent_ns >= outbox->pause_ns));
 }
 /* Whether the open batch goes without an answer, once the time has come. */
 static inline bool outbox_has_pause(const struct outbox *outbox)

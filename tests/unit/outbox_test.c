@@ -153,6 +153,37 @@ Test(outbox, waits_for_an_answer_before_it_sends_a_third_batch_that_is_not_full)
     cr_assert(outbox_is_due(&outbox, 0)); /* a full one does not wait */
 }
 
+/* The open batch, and one of a value of 8 bytes under way, have so many bytes together. */
+static bool is_due_with(size_t bytes)
+{
+    size_t under_way = BATCH_HEADER_BYTES + frame_total(8);
+    append(8);
+    (void)expect_sent(outbox.last, outbox.last);
+    append(bytes - under_way - (BATCH_HEADER_BYTES + frame_total(0)));
+    bool is_due = outbox_is_due(&outbox, 0);
+    cr_assert_eq(outbox.under_way + outbox.open->bytes, bytes);
+    cr_assert(outbox_accept(&outbox, outbox.last - 1));
+    (void)expect_sent(outbox.last, outbox.last);
+    cr_assert(outbox_accept(&outbox, outbox.last));
+    return is_due;
+}
+
+/* Frames have whole words. */
+Test(outbox, waits_for_one_batch_of_few_bytes_where_a_shared_disk_is_waited_for)
+{
+    const size_t word = frame_total(8) - frame_total(0);
+    outbox_see_disk(&outbox, OUTBOX_SHARED_DISK);
+    cr_expect_not(is_due_with(OUTBOX_ALONE_BYTES - word));
+    cr_expect_not(is_due_with(OUTBOX_ALONE_BYTES));
+    cr_expect(is_due_with(OUTBOX_ALONE_BYTES + word));
+    outbox_see_link(&outbox, true);
+    cr_expect(is_due_with(OUTBOX_ALONE_BYTES), "an answer takes a trip that is longer");
+    outbox_see_link(&outbox, false);
+    cr_expect_not(is_due_with(OUTBOX_ALONE_BYTES));
+    outbox_see_disk(&outbox, OUTBOX_NO_DISK);
+    cr_expect(is_due_with(OUTBOX_ALONE_BYTES));
+}
+
 Test(outbox, drops_what_is_accepted_whole)
 {
     for (int i = 0; i < 6; i++)

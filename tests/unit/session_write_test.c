@@ -308,7 +308,7 @@ Test(session_write, lets_a_batch_follow_soon_where_a_shared_disk_is_waited_for)
         driver_greet(&d, false);
         uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
         int64_t at_ns = d.now_ns;
-        for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_MAX; i++) {
+        for (uint64_t i = 0; i < (durability == 3 ? 1 : OUTBOX_UNACCEPTED_MAX); i++) {
             cr_assert_eq(publish_at(x, at_ns), CODE_OK);
             cr_assert_eq(expect_batch(1 + i, frames, 8), 1);
         }
@@ -322,8 +322,9 @@ Test(session_write, lets_a_batch_follow_soon_where_a_shared_disk_is_waited_for)
     }
 }
 
-/* Each batch costs threads there, so few bytes wait for that time, too.  The first ones do not. */
-Test(session_write, lets_few_bytes_follow_as_soon_where_a_shared_disk_is_waited_for)
+/* Each batch costs threads there, so the second one waits, however few bytes it has: for an answer
+ * to the first, or for that time. */
+Test(session_write, has_one_batch_under_way_where_a_shared_disk_is_waited_for)
 {
     struct frame frames[8];
     const struct span few = span_text("few");
@@ -332,14 +333,33 @@ Test(session_write, lets_few_bytes_follow_as_soon_where_a_shared_disk_is_waited_
     driver_greet(&d, false);
     uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
     int64_t at_ns = d.now_ns;
-    for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_MAX; i++) {
-        cr_assert_eq(session_publish(d.session, at_ns, x, &few, 1, NULL), CODE_OK);
-        cr_assert_eq(expect_batch(1 + i, frames, 8), 1);
-    }
+    cr_assert_eq(session_publish(d.session, at_ns, x, &few, 1, NULL), CODE_OK);
+    cr_assert_eq(expect_batch(1, frames, 8), 1);
     cr_assert_eq(session_publish(d.session, at_ns, x, &few, 1, NULL), CODE_OK);
     cr_expect_not(session_data_is_due(d.session));
     cr_expect_not(session_data_is_due_at(d.session, at_ns + OUTBOX_PAUSE_NS - 1));
     cr_expect(session_data_is_due_at(d.session, at_ns + OUTBOX_PAUSE_NS));
+    driver_say(&d, &(struct msg){.type = MSG_ACCEPTED,
+                                 .as.accepted = {.data_number = 1, .durability = 3}});
+    cr_expect(session_data_is_due(d.session), "the first one is answered");
+    cr_assert_eq(expect_batch(2, frames, 8), 1);
+    driver_fini(&d);
+}
+
+/* There an answer takes a trip longer than the disk does. */
+Test(session_write, has_many_batches_under_way_over_a_long_link_to_a_shared_disk)
+{
+    struct frame frames[8];
+    driver_init(&d);
+    d.durability = 3;
+    driver_greet_far(&d, 200);
+    uint32_t x = driver_topic(&d, "alice/x", 1, WIDE);
+    for (uint64_t i = 0; i < OUTBOX_UNACCEPTED_FAR; i++) {
+        cr_assert_eq(publish(x, "at once"), CODE_OK);
+        cr_assert_eq(expect_batch(1 + i, frames, 8), 1, "%llu", (unsigned long long)i);
+    }
+    cr_assert_eq(publish(x, "one too many"), CODE_OK);
+    cr_expect_not(session_data_is_due(d.session));
     driver_fini(&d);
 }
 
