@@ -32,13 +32,13 @@ enum { OUTBOX_UNACCEPTED_FAR = 16 };
 /* An answer that waits for a disk waits for what others write there.  So many batches may be under
  * way if they have few bytes together: an error now and then does not wait for a sync of bulk. */
 enum { OUTBOX_UNACCEPTED_SMALL = 64, OUTBOX_SMALL_BYTES = 8192 };
-/* A shared disk takes all that has come in one sync, and that takes long.  What is sent during a
- * sync waits for the next one.  So as long as there are few bytes, one batch is under way there.
- * The next one has all that came during a sync.  Each batch costs the threads of client and broker,
- * and the disk's own may need their processors (bench/README.md).  A sync may take longer than
- * usual.  So a batch that is not full follows so long after the last one, however few bytes are
- * under way, if no more batches are than above. */
-enum { OUTBOX_ALONE_BYTES = 16384 };
+/* One sync of a shared disk takes all that has come, and it takes long.  What is sent during a sync
+ * waits for the next one.  So as long as there are no more bytes than this, one batch is under way
+ * there, and the next one has all that came meanwhile.  Each batch wakes threads of client and
+ * broker.  These may take processors from the servers that keep the disk (bench/README.md). */
+enum { OUTBOX_UNACCEPTED_SHARED = 1, OUTBOX_ALONE_BYTES = 16384 };
+/* One sync may take much longer than others.  So a batch that is not full follows this long after
+ * the last one, if fewer than OUTBOX_UNACCEPTED_SMALL are under way. */
 #define OUTBOX_PAUSE_NS INT64_C(2000000)
 
 /* Frames of this size let a batch grow to LIMIT_BATCH_BYTES.  libzmq is slow with single messages
@@ -90,7 +90,7 @@ struct outbox {
     bool is_far;             /* the link is long */
     uint32_t small_max;      /* with a disk: OUTBOX_UNACCEPTED_SMALL, else 0 */
     uint64_t small_bytes; /* ... and so many bytes together do not wait: OUTBOX_SMALL_BYTES, or 0 */
-    uint64_t alone_bytes; /* so few bytes wait for one batch: OUTBOX_ALONE_BYTES, or 0 */
+    uint64_t alone_bytes; /* with no more, one is under way: OUTBOX_ALONE_BYTES, or 0 */
     int64_t pause_ns;     /* OUTBOX_PAUSE_NS, or INT64_MAX: a batch waits for answers alone */
     int64_t sent_ns;      /* when the last one was handed out */
 };
@@ -159,8 +159,9 @@ void outbox_back(struct outbox *outbox, struct outbox_point point);
 static inline bool outbox_is_open_due(const struct outbox *outbox, int64_t now_ns)
 {
     uint64_t bytes = outbox->under_way + outbox->open->bytes;
-    bool waits_for_one = outbox->sent_count > 0 && bytes <= outbox->alone_bytes;
-    return (!waits_for_one && outbox->sent_count < outbox->unaccepted_max) ||
+    uint32_t most =
+        bytes <= outbox->alone_bytes ? OUTBOX_UNACCEPTED_SHARED : outbox->unaccepted_max;
+    return outbox->sent_count < most ||
            (outbox->sent_count < outbox->small_max &&
             (bytes <= outbox->small_bytes || now_ns - outbox->sent_ns >= outbox->pause_ns));
 }

@@ -168,6 +168,19 @@ static bool is_due_with(size_t bytes)
     return is_due;
 }
 
+/* The time at which all were sent is 0. */
+Test(outbox, lets_a_third_batch_of_many_bytes_follow_soon_where_a_shared_disk_is_waited_for)
+{
+    outbox_see_disk(&outbox, OUTBOX_SHARED_DISK);
+    for (uint64_t number = 1; number <= OUTBOX_UNACCEPTED_MAX; number++) {
+        append(OUTBOX_ALONE_BYTES);
+        (void)expect_sent(number, number);
+    }
+    append(8);
+    cr_expect_not(outbox_is_due(&outbox, OUTBOX_PAUSE_NS - 1));
+    cr_expect(outbox_is_due(&outbox, OUTBOX_PAUSE_NS));
+}
+
 /* Frames have whole words. */
 Test(outbox, waits_for_one_batch_of_few_bytes_where_a_shared_disk_is_waited_for)
 {
