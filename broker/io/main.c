@@ -7,6 +7,7 @@
 #include "broker/io/log.h"
 #include "broker/io/loop.h"
 #include "broker/io/service_manager.h"
+#include "broker/io/signals.h"
 #include "broker/io/state_folder.h"
 #include "broker/io/tools.h"
 #include "broker/io/web_child.h"
@@ -33,8 +34,9 @@ enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
 /* The first file of a new journal: enough to try a broker. */
 #define FIRST_SEGMENT_BYTES (UINT64_C(256) * 1024)
 
-/* How often a spare looks whether the shard is free. */
+/* How often a spare looks whether the shard is free, and how often it says why it cannot know. */
 enum { SPARE_POLL_MS = 50 };
+#define SPARE_WHY_NS INT64_C(60000000000)
 
 /* What to do if the journal cannot be in its place. */
 static const char remedy[] =
@@ -71,19 +73,6 @@ static void ignore_sigpipe(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
-}
-
-/* The loop reads the signals that end us, and no thread of libzmq takes them.  Before the loop runs
- * they end the process as they end any. */
-static void block_signals(bool is_blocked)
-{
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGHUP);
-    sigaddset(&signals, SIGCHLD);
-    sigprocmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &signals, NULL);
 }
 
 static void print_help(void)
@@ -278,19 +267,44 @@ static void open_manager(struct service_manager *manager)
 /* A broker that waits for another one to end. */
 struct spare {
     struct service_manager *manager;
-    bool is_told;
+    bool is_told;          /* that it waits */
+    bool is_unknown;       /* it was told last that it cannot be known who has the shard */
+    int64_t unknown_ns_at; /* when that may be told again */
 };
 
-static bool wait_for_shard(void *arg)
+/* That another broker has the shard is told once, and again behind a time when that was not known.
+ * Why it is not known is told at once, and then each minute at most: it may come and go. */
+static bool is_news(const struct spare *spare, bool is_unknown, int64_t now_ns)
+{
+    if (!spare->is_told)
+        return true;
+    return is_unknown ? now_ns >= spare->unknown_ns_at : spare->is_unknown;
+}
+
+static bool wait_for_shard(void *arg, const char *unknown)
 {
     struct spare *spare = arg;
+    int64_t now_ns = clock_monotonic_ns();
+    if (is_news(spare, unknown != NULL, now_ns)) {
+        if (unknown != NULL)
+            log_line(LOG_WARNING, "it cannot be told who has the shard: %s; this broker waits",
+                     unknown);
+        else
+            log_line(LOG_INFO, "another broker has the shard: this one waits, and takes over when "
+                               "that one is gone");
+        spare->is_unknown = unknown != NULL;
+        spare->unknown_ns_at = unknown != NULL ? now_ns + SPARE_WHY_NS : spare->unknown_ns_at;
+    }
     if (!spare->is_told)
-        log_line(LOG_INFO, "another broker has the shard, or it cannot be told who has: this one "
-                           "waits, and takes over when that one is gone");
+        service_manager_spare(spare->manager);
     spare->is_told = true;
-    service_manager_extend(spare->manager, clock_monotonic_ns(), "waiting for the shard", -1);
     usleep(SPARE_POLL_MS * 1000);
     return true;
+}
+
+static void tell_of_copying(void *arg)
+{
+    service_manager_extend(arg, clock_monotonic_ns(), "copying the shard", -1);
 }
 
 static void tell_of_reading(void *arg)
@@ -308,8 +322,11 @@ static bool open_journal(const struct config *config, struct service_manager *ma
     struct clock clock = {0};
     bool is_shared = journal_is_shared(config->journal);
     struct spare spare = {.manager = manager};
-    struct disk_shard shard = {
-        .number = config->shard, .replicas = config->replicas, .cache = config->cache};
+    struct disk_shard shard = {.number = config->shard,
+                               .replicas = config->replicas,
+                               .cache = config->cache,
+                               .on_copy = tell_of_copying,
+                               .on_copy_arg = manager};
     /* Lazy where it is synced as it comes, too: then no append waits for a sync (journal_thread.h).
      * PostgreSQL is one connection, which is written and synced in turns. */
     struct journal_options options = {.may_create = true,
@@ -345,11 +362,12 @@ static int run_broker(const struct config *config, enum durability durability)
     struct service_manager manager;
     open_manager(&manager);
     bool is_shared = journal_is_shared(config->journal);
+    signals_end_start();
     if (is_shared && !open_journal(config, &manager, &journal)) {
         service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
-    block_signals(true);
+    signals_wait();
     struct loop *loop = loop_open(config, &manager, complaint);
     if (loop == NULL) {
         log_line(LOG_ERROR, "%s", complaint);
@@ -357,10 +375,10 @@ static int run_broker(const struct config *config, enum durability durability)
         service_manager_close(&manager);
         return EXIT_OWN_FAILURE;
     }
-    block_signals(false);
+    signals_end_start();
     if (!is_shared && !open_journal(config, &manager, &journal))
         goto done;
-    block_signals(true);
+    signals_wait();
     if (!loop_begin(loop, config, ERRBUS_VERSION, &journal, durability, complaint)) {
         log_line(LOG_ERROR, "%s", complaint);
         goto done;

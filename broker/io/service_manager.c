@@ -151,11 +151,22 @@ void service_manager_extend(struct service_manager *manager, int64_t now_ns, con
     tell(manager, message);
 }
 
+/* systemd kills what is not ready in time, and 'systemctl start' waits until it is. */
+void service_manager_spare(const struct service_manager *manager)
+{
+    tell(manager, "READY=1\nSTATUS=spare: waits for its shard\nWATCHDOG_USEC=0");
+}
+
+/* The time between signs of life is told, for a spare has set it to none. */
 void service_manager_ready(struct service_manager *manager, int64_t now_ns)
 {
-    tell(manager, "READY=1\nSTATUS=serving");
-    if (manager->watchdog_ns > 0 && manager->fd >= 0)
+    char message[MESSAGE_BYTES] = "READY=1\nSTATUS=serving";
+    if (manager->watchdog_ns > 0 && manager->fd >= 0) {
         manager->watchdog_ns_at = now_ns;
+        snprintf(message, sizeof message, "READY=1\nSTATUS=serving\nWATCHDOG_USEC=%" PRId64,
+                 SIGNS_OF_LIFE * manager->watchdog_ns / NS_PER_US);
+    }
+    tell(manager, message);
 }
 
 void service_manager_reloading(const struct service_manager *manager, int64_t now_ns)

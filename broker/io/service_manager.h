@@ -41,6 +41,9 @@ void service_manager_close(struct service_manager *manager);
  * how much of it; percent negative: that is not known. */
 void service_manager_extend(struct service_manager *manager, int64_t now_ns, const char *what,
                             int percent);
+/* The start is done: this is a spare, which waits for its shard as long as it takes, and gives no
+ * signs of life meanwhile. */
+void service_manager_spare(const struct service_manager *manager);
 /* The broker serves.  From now on it gives signs of life, if the manager expects them. */
 void service_manager_ready(struct service_manager *manager, int64_t now_ns);
 /* It reads its configuration again; service_manager_ready() follows. */

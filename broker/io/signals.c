@@ -5,6 +5,8 @@
 #include "broker/io/log.h"
 
 #include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -15,6 +17,39 @@ static void fill_signals(sigset_t *signals)
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGHUP);
     sigaddset(signals, SIGCHLD);
+}
+
+static void end_start(int signal)
+{
+    (void)signal;
+    _exit(EXIT_SUCCESS);
+}
+
+/* What SIGTERM and SIGINT do unless they are blocked. */
+static void set_end(void (*end)(int))
+{
+    struct sigaction action = {.sa_handler = end};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+void signals_end_start(void)
+{
+    sigset_t ends;
+    signals_wait();
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    set_end(end_start);
+    sigprocmask(SIG_UNBLOCK, &ends, NULL);
+}
+
+void signals_wait(void)
+{
+    sigset_t signals;
+    fill_signals(&signals);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    set_end(SIG_DFL);
 }
 
 int signals_open(void)

@@ -95,6 +95,9 @@ struct disk_shard {
     unsigned number;
     unsigned replicas; /* copies on other machines that must confirm a sync */
     const char *cache; /* a directory for a copy of its files */
+    /* Called while the copy is made, again and again: that may take long.  NULL: nobody asks. */
+    void (*on_copy)(void *arg);
+    void *on_copy_arg;
 };
 /* One kind of disk. */
 struct disk_kind {

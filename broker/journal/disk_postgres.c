@@ -12,8 +12,7 @@
  * from the cache.  Whoever reads the cache by itself reads what was synced. */
 #include "broker/journal/postgres_store.h"
 
-#include "broker/journal/layout.h"
-#include "broker/journal/proof.h"
+#include "broker/journal/shard_cache.h"
 #include "libbus/base/must.h"
 
 #include <errno.h>
@@ -34,8 +33,6 @@ enum { DROPS_WAITING_MAX = 8 };
 /* The bytes of a commit are gathered in a buffer, which is kept unless it is larger: bulk comes in
  * commits of up to 8 MiB.  No more are kept from the cache. */
 enum { BODIES_KEPT_BYTES = 8 * 1024 * 1024 };
-/* This name says that the directory is a cache, and may be emptied. */
-#define CACHE_MARK "cache"
 
 /* Bytes that were written since the last sync. */
 struct range {
@@ -71,6 +68,8 @@ struct postgres {
     struct disk *folder; /* the cache */
     struct store store;
     char name[64];
+    void (*on_copy)(void *arg); /* see struct disk_shard */
+    void *on_copy_arg;
     bool has_folder; /* its lock */
     struct cached **files;
     size_t count;
@@ -484,57 +483,6 @@ static int postgres_commit(struct postgres *postgres)
 
 /* ---- taking the shard ------------------------------------------------------------------------ */
 
-struct found_names {
-    struct postgres *postgres;
-    bool has_mark;
-    bool has_journal;
-    bool is_emptying;
-    int result;
-};
-
-static bool is_of_journal(const char *name)
-{
-    uint64_t first;
-    return segment_name_read(name, &first) || strcmp(name, LAYOUT_SPARE) == 0 ||
-           strcmp(name, LAYOUT_NEXT) == 0 || strcmp(name, PROOF_NAME) == 0 ||
-           strncmp(name, LAYOUT_KEPT, strlen(LAYOUT_KEPT)) == 0;
-}
-
-static void see_name(void *arg, const char *name)
-{
-    struct found_names *found = arg;
-    struct disk *folder = found->postgres->folder;
-    found->has_mark = found->has_mark || strcmp(name, CACHE_MARK) == 0;
-    if (!is_of_journal(name))
-        return;
-    found->has_journal = true;
-    if (found->is_emptying && found->result == 0)
-        found->result = folder->ops->unlink(folder, name);
-}
-
-/* A directory with a journal that no broker marked is not emptied: it may be a journal that
- * somebody needs. */
-static int empty_cache(struct postgres *postgres)
-{
-    struct found_names found = {.postgres = postgres};
-    struct disk *folder = postgres->folder;
-    int result = folder->ops->list(folder, see_name, &found);
-    if (result == 0 && found.has_journal && !found.has_mark) {
-        snprintf(postgres->store.why, sizeof postgres->store.why,
-                 "'%.900s' has a journal, and a cache is emptied at each start: name another "
-                 "directory with --cache DIR",
-                 folder->name);
-        return -EEXIST;
-    }
-    int mark = result == 0 ? folder->ops->open(folder, CACHE_MARK, DISK_MAKE) : result;
-    if (mark < 0)
-        return mark;
-    folder->ops->shut(folder, mark);
-    found.is_emptying = true;
-    result = folder->ops->list(folder, see_name, &found);
-    return result < 0 ? result : found.result;
-}
-
 /* To be called for each piece that was read.  Otherwise another one takes the shard meanwhile. */
 static int keep_reading(struct postgres *postgres, uint64_t bytes)
 {
@@ -553,9 +501,12 @@ struct filling {
 static int fill_piece(void *arg, uint64_t at, struct span body)
 {
     const struct filling *filling = arg;
+    struct postgres *postgres = filling->postgres;
     struct iovec piece = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.bytes};
-    int result = disk_write_all(filling->postgres->folder, filling->fd, &piece, 1, at);
-    return result < 0 ? result : keep_reading(filling->postgres, body.bytes);
+    if (postgres->on_copy != NULL)
+        postgres->on_copy(postgres->on_copy_arg);
+    int result = disk_write_all(postgres->folder, filling->fd, &piece, 1, at);
+    return result < 0 ? result : keep_reading(postgres, body.bytes);
 }
 
 static int fill_file(void *arg, const struct store_file *file)
@@ -591,7 +542,8 @@ static void forget_files(struct postgres *postgres)
  * looks at the row behind that.  -EWOULDBLOCK: it is to be taken again. */
 static int fill_cache(struct postgres *postgres)
 {
-    int result = empty_cache(postgres);
+    int result =
+        shard_cache_empty(postgres->folder, postgres->store.why, sizeof postgres->store.why);
     forget_files(postgres); /* of an attempt before */
     postgres->next_number = (postgres->store.epoch << FILES_OF_EPOCH_BITS) + 1;
     if (result < 0)
@@ -612,9 +564,11 @@ static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *o
 {
     struct postgres *postgres = postgres_of(disk);
     int result = 0;
+    char *why = postgres->store.why;
     must(!is_reader); /* readers open the cache */
+    *why = '\0';
     if (!postgres->has_folder)
-        result = postgres->folder->ops->lock(postgres->folder, false, out_owner);
+        result = shard_cache_lock(postgres->folder, out_owner, why, sizeof postgres->store.why);
     postgres->has_folder = postgres->has_folder || result == 0;
     if (result == 0)
         result = store_take(&postgres->store);
@@ -622,7 +576,7 @@ static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *o
         result = fill_cache(postgres);
     *out_owner = (struct disk_owner){.lease = postgres->store.epoch};
     memcpy(out_owner->holder, postgres->store.holder, sizeof out_owner->holder);
-    disk->why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
+    disk->why = result < 0 && *why != '\0' ? why : NULL;
     return result;
 }
 
@@ -846,6 +800,8 @@ int disk_postgres_open_door(struct door **door, const char *conninfo,
         return -ENOMEM;
     }
     snprintf(postgres->name, sizeof postgres->name, "postgres, shard %u", shard->number);
+    postgres->on_copy = shard->on_copy;
+    postgres->on_copy_arg = shard->on_copy_arg;
     int result = store_init(&postgres->store, door, conninfo, shard->number, shard->replicas);
     if (result == 0)
         result = disk_folder_open(shard->cache, true, &postgres->folder, complaint);

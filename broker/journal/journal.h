@@ -60,8 +60,9 @@ struct journal_options {
     bool is_lazy; /* only a flush or journal_sync() syncs: an append does not wait for the disk */
     const struct disk_shard *shard; /* of a disk with shards; else NULL */
     /* Called again and again while another process has the journal; false: nobody waits any more.
-     * NULL: it is not waited for. */
-    bool (*on_locked)(void *arg);
+     * why: it cannot be told who has it, as a sentence; NULL: another one does.  NULL: it is not
+     * waited for. */
+    bool (*on_locked)(void *arg, const char *why);
     void *on_locked_arg;
 };
 /* What was found. */

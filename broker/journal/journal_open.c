@@ -29,7 +29,7 @@ static enum journal_err opening_lock(struct journal *journal, const struct journ
     char who[32] = "";
     int result = journal->disk->ops->lock(journal->disk, false, &owner);
     while (result == -EWOULDBLOCK && options->on_locked != NULL &&
-           options->on_locked(options->on_locked_arg))
+           options->on_locked(options->on_locked_arg, journal->disk->why))
         result = journal->disk->ops->lock(journal->disk, false, &owner);
     journal->lease = owner.lease;
     memcpy(journal->holder, owner.holder, sizeof journal->holder);

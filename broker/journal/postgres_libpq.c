@@ -132,11 +132,17 @@ static void turn_servers(struct libpq *libpq, const char *conninfo, struct serve
 static bool libpq_connect(struct door *door, const char *conninfo, char *why)
 {
     static const char seconds[] = {'0' + DOOR_CONNECT_S, '\0'};
-    const char *const names[] = {"connect_timeout",      "tcp_user_timeout",
-                                 "keepalives_idle",      "application_name",
-                                 "target_session_attrs", "dbname",
-                                 server_names[0],        server_names[1],
-                                 server_names[2],        NULL};
+    const char *const names[] = {"connect_timeout",
+                                 "tcp_user_timeout",
+                                 "keepalives_idle",
+                                 "application_name",
+                                 "target_session_attrs",
+                                 "dbname",
+                                 "client_encoding",
+                                 server_names[0],
+                                 server_names[1],
+                                 server_names[2],
+                                 NULL};
     struct libpq *libpq = libpq_of(door);
     struct servers servers = {.values = {NULL}};
     libpq_disconnect(door);
@@ -147,6 +153,7 @@ static bool libpq_connect(struct door *door, const char *conninfo, char *why)
                                   "errbusd",
                                   "read-write",
                                   conninfo,
+                                  "UTF8",
                                   servers.values[0],
                                   servers.values[1],
                                   servers.values[2],

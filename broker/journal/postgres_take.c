@@ -267,6 +267,7 @@ int store_take(struct store *store)
     struct door_statement take = {.params = {number_param(store->shard), text_param(store->holder)},
                                   .count = 2};
     struct door_answer answer;
+    store->why[0] = '\0'; /* of an attempt before */
     if (!store->is_connected && !store_connect(store))
         return -EWOULDBLOCK;
     snprintf(take.sql, sizeof take.sql, take_sql, STORE_LEASE_MS, STORE_SETTLED_MS,

@@ -240,6 +240,19 @@ control start errbusd || fail "a long replay is ended by the manager"
 [ $(($(date +%s) - began)) -ge 4 ] || fail "the replay is too short to show anything"
 expect_kept
 
+# ---- what a start needs is away ---------------------------------------------------------------------
+# It is tried again for as long as it takes.
+control stop errbusd || fail "it does not stop"
+inside sh -c 'cd /var/lib/errbus && mv journal away && touch journal'
+control start --no-block errbusd || fail "it is not started"
+is_tried() {
+    [ "$(of NRestarts)" -gt 10 ]
+}
+until_so 60 is_tried || fail "it is given up behind $(of NRestarts) restarts: '$(of ActiveState)'"
+inside sh -c 'cd /var/lib/errbus && rm journal && mv away journal'
+until_so 60 is_of ActiveState active || fail "it does not start when it could: '$(of ActiveState)'"
+expect_kept
+
 # ---- the end ---------------------------------------------------------------------------------------
 drop_in ''
 control restart errbusd || fail "it does not start again"

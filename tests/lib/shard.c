@@ -49,7 +49,7 @@ void shard_start(struct shard *shard, int place)
                                 advertised,
                                 NULL};
     process_fini(&shard->brokers[place]);
-    cr_assert(process_start(&shard->brokers[place], argv, NULL));
+    cr_assert(process_start(&shard->brokers[place], argv, shard->environment));
 }
 
 void shard_must_serve(struct shard *shard, int place)

@@ -2,6 +2,7 @@
 /* service_test.c -- the broker as a service: what it tells the manager that started it, which the
  * test plays with a socket of its own. */
 #include "tests/lib/expect.h"
+#include "tests/lib/manager.h"
 #include "tests/lib/revival.h"
 
 #include <bus/bus.h>
@@ -9,9 +10,7 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,47 +19,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { MESSAGE_BYTES = 512, RECORDS = 40, LARGE_RECORDS = 1024, UNIT_TIMEOUT_MS = 4000, SIGNS = 3 };
+enum { RECORDS = 40, LARGE_RECORDS = 1024, UNIT_TIMEOUT_MS = 4000, SIGNS = 3 };
 /* Of signs of life that would come every 20 ms. */
 enum { SILENCE_MS = 500 };
 
-static int manager = -1;
-static char notify_socket[FOLDER_PATH_BYTES_MAX + 32]; /* the variable, as the broker gets it */
-static char message[MESSAGE_BYTES];                    /* the last one */
+static struct manager manager = {.fd = -1};
 
 /* ---- the manager ------------------------------------------------------------------------------*/
 
-/* name: a path, or '@' and an abstract name. */
-static void listen_as_manager(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
-    cr_assert_lt(strlen(name), sizeof address.sun_path);
-    memcpy(address.sun_path, name, strlen(name));
-    if (name[0] == '@')
-        address.sun_path[0] = '\0';
-    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(manager, (struct sockaddr *)&address, bytes), 0);
-    snprintf(notify_socket, sizeof notify_socket, "NOTIFY_SOCKET=%s", name);
-}
-
-/* False: no message came in this time. */
-static bool hear(int64_t timeout_ms)
-{
-    struct pollfd item = {.fd = manager, .events = POLLIN};
-    if (poll(&item, 1, (int)timeout_ms) != 1)
-        return false;
-    ssize_t bytes = recv(manager, message, sizeof message - 1, 0);
-    cr_assert_gt(bytes, 0);
-    message[bytes] = '\0';
-    return true;
-}
-
 static void expect_heard(const char *line)
 {
-    cr_assert(hear(SOON_MS), "'%s' does not come: %s", line, process_complained(&stage.process));
-    cr_expect(strncmp(message, line, strlen(line)) == 0, "'%s' does not begin with '%s'", message,
-              line);
+    cr_assert(manager_hear(&manager, SOON_MS), "'%s' does not come: %s", line,
+              process_complained(&stage.process));
+    cr_expect(strncmp(manager.message, line, strlen(line)) == 0, "'%s' does not begin with '%s'",
+              manager.message, line);
 }
 
 static void set_up(void)
@@ -68,12 +40,12 @@ static void set_up(void)
     char path[FOLDER_PATH_BYTES_MAX + 16];
     revival_open();
     snprintf(path, sizeof path, "%s/notify", revival.folder.path);
-    listen_as_manager(path);
+    manager_listen(&manager, path);
 }
 
 static void tear_down(void)
 {
-    close(manager);
+    manager_close(&manager);
     revival_close();
 }
 
@@ -108,22 +80,22 @@ static void expect_listening(const char *endpoint)
 
 Test(service, is_ready_when_it_listens)
 {
-    start("errbusd", (const char *const[]){notify_socket, NULL});
+    start("errbusd", (const char *const[]){manager.variable, NULL});
     expect_heard("READY=1\nSTATUS=serving");
     expect_listening(revival.control);
     expect_listening(revival.data);
     stop();
     expect_heard("STOPPING=1\n");
-    cr_expect_not(hear(0), "%s", message);
+    cr_expect_not(manager_hear(&manager, 0), "%s", manager.message);
 }
 
 Test(service, takes_an_abstract_socket)
 {
     char name[64];
-    close(manager);
+    manager_close(&manager);
     snprintf(name, sizeof name, "@errbus-test-%ld", (long)getpid());
-    listen_as_manager(name);
-    start("errbusd", (const char *const[]){notify_socket, NULL});
+    manager_listen(&manager, name);
+    start("errbusd", (const char *const[]){manager.variable, NULL});
     expect_heard("READY=1\n");
     stop();
 }
@@ -132,12 +104,13 @@ Test(service, takes_an_abstract_socket)
 Test(service, tells_of_a_reload_with_its_time)
 {
     long long us = 0;
-    start("errbusd", (const char *const[]){notify_socket, NULL});
+    start("errbusd", (const char *const[]){manager.variable, NULL});
     expect_heard("READY=1\n");
     int64_t before_us = test_now_ns() / 1000;
     process_signal(&stage.process, SIGHUP);
     expect_heard("RELOADING=1\nMONOTONIC_USEC=");
-    cr_assert_eq(sscanf(message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", &us), 1, "%s", message);
+    cr_assert_eq(sscanf(manager.message, "RELOADING=1\nMONOTONIC_USEC=%lld\n", &us), 1, "%s",
+                 manager.message);
     cr_expect(before_us <= us && us <= test_now_ns() / 1000, "%lld", us);
     expect_heard("READY=1\n");
     stop();
@@ -163,21 +136,22 @@ Test(service, asks_for_more_time_while_it_replays)
     int percent = -1;
     write_journal();
     start("errbusd_failpoints",
-          (const char *const[]){notify_socket, "ERRBUS_NUMBER_EXTEND_MS=0", NULL});
+          (const char *const[]){manager.variable, "ERRBUS_NUMBER_EXTEND_MS=0", NULL});
     for (;;) {
         int now = 0;
-        cr_assert(hear(SOON_MS), "%s", process_complained(&stage.process));
-        if (strncmp(message, "READY=1\n", 8) == 0)
+        cr_assert(manager_hear(&manager, SOON_MS), "%s", process_complained(&stage.process));
+        if (strncmp(manager.message, "READY=1\n", 8) == 0)
             break;
-        if (strcmp(message, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=reading the journal") == 0) {
+        if (strcmp(manager.message, "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=reading the journal") ==
+            0) {
             read += 1;
             cr_expect_eq(replayed, 0);
             continue;
         }
-        cr_assert_eq(sscanf(message,
+        cr_assert_eq(sscanf(manager.message,
                             "EXTEND_TIMEOUT_USEC=60000000\nSTATUS=replaying the journal: %d %%",
                             &now),
-                     1, "%s", message);
+                     1, "%s", manager.message);
         cr_expect_geq(now, percent);
         percent = now;
         replayed += 1;
@@ -188,14 +162,52 @@ Test(service, asks_for_more_time_while_it_replays)
     stop();
 }
 
+/* ---- signals in the start -------------------------------------------------------------------- */
+
+/* Each record takes so long that the start is not over when the signal comes. */
+static void start_slowly(const char *slow)
+{
+    write_journal();
+    start("errbusd_failpoints", (const char *const[]){manager.variable, slow, NULL});
+    expect_heard("EXTEND_TIMEOUT_USEC=60000000\nSTATUS=reading the journal");
+}
+
+/* Nobody was promised anything yet, so nobody is told. */
+Test(service, ends_at_once_when_it_is_stopped_while_it_reads_its_journal)
+{
+    static const int ends[] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        start_slowly("ERRBUS_SLOW=record:10000");
+        process_signal(&stage.process, ends[i]);
+        cr_expect_eq(process_wait(&stage.process, SOON_MS), 0, "%s",
+                     process_complained(&stage.process));
+        cr_expect_not(manager_hear(&manager, 0), "%s", manager.message);
+        process_fini(&stage.process);
+    }
+}
+
+Test(service, reads_the_access_file_again_behind_a_start_in_which_it_was_told_to)
+{
+    start_slowly("ERRBUS_SLOW=record:20");
+    process_signal(&stage.process, SIGHUP);
+    do
+        cr_assert(manager_hear(&manager, SOON_MS), "%s", process_complained(&stage.process));
+    while (strncmp(manager.message, "READY=1\n", 8) != 0);
+    expect_heard("RELOADING=1\n");
+    expect_heard("READY=1\n");
+    stop();
+}
+
+/* ---- a long replay --------------------------------------------------------------------------- */
+
 /* The end of the time that the manager gives, with what the last message asks for. */
 static void extend(int64_t *until_ms)
 {
     int64_t us = 0;
-    const char *asked = strstr(message, "EXTEND_TIMEOUT_USEC=");
+    const char *asked = strstr(manager.message, "EXTEND_TIMEOUT_USEC=");
     if (asked == NULL)
         return;
-    cr_assert_eq(sscanf(asked, "EXTEND_TIMEOUT_USEC=%" SCNd64, &us), 1, "%s", message);
+    cr_assert_eq(sscanf(asked, "EXTEND_TIMEOUT_USEC=%" SCNd64, &us), 1, "%s", manager.message);
     int64_t extended_ms = test_now_ms() + us / 1000;
     if (extended_ms > *until_ms)
         *until_ms = extended_ms;
@@ -248,12 +260,13 @@ Test(service, lives_through_a_replay_longer_than_its_timeout)
         "errbusd_failpoints", "--control",     revival.control, "--data", revival.data,
         "--journal",          revival.journal, "--topic-keep",  "4G",     NULL};
     cr_assert(process_start(&stage.process, argv,
-                            (const char *const[]){notify_socket, "ERRBUS_SLOW=record:4", NULL}));
+                            (const char *const[]){manager.variable, "ERRBUS_SLOW=record:4", NULL}));
     for (;;) {
         int64_t left_ms = until_ms - test_now_ms();
-        cr_assert(hear(left_ms > 0 ? left_ms : 0), "the manager kills it after %lld ms: %s",
-                  (long long)(test_now_ms() - began_ms), process_complained(&stage.process));
-        if (strncmp(message, "READY=1\n", 8) == 0)
+        cr_assert(manager_hear(&manager, left_ms > 0 ? left_ms : 0),
+                  "the manager kills it after %lld ms: %s", (long long)(test_now_ms() - began_ms),
+                  process_complained(&stage.process));
+        if (strncmp(manager.message, "READY=1\n", 8) == 0)
             break;
         extend(&until_ms);
         asked += 1;
@@ -279,7 +292,7 @@ Test(service, lives_through_a_replay_longer_than_its_timeout)
 Test(service, gives_signs_of_life_from_its_loop_alone)
 {
     const char *line = NULL;
-    start("errbusd_failpoints", (const char *const[]){notify_socket, "WATCHDOG_USEC=40000",
+    start("errbusd_failpoints", (const char *const[]){manager.variable, "WATCHDOG_USEC=40000",
                                                       "ERRBUS_HOLD=round:60", NULL});
     expect_heard("READY=1\n");
     for (int i = 0; i < SIGNS; i++)
@@ -287,9 +300,10 @@ Test(service, gives_signs_of_life_from_its_loop_alone)
     do
         cr_assert(process_complaint(&stage.process, SOON_MS, &line), "the loop is not held");
     while (strcmp(line, "held") != 0);
-    while (hear(0))
-        cr_expect_str_eq(message, "WATCHDOG=1");
-    cr_expect_not(hear(SILENCE_MS), "a broker whose loop is held says '%s'", message);
+    while (manager_hear(&manager, 0))
+        cr_expect_str_eq(manager.message, "WATCHDOG=1");
+    cr_expect_not(manager_hear(&manager, SILENCE_MS), "a broker whose loop is held says '%s'",
+                  manager.message);
     cr_expect_eq(kill(stage.process.pid, 0), 0);
     revival_kill();
 }

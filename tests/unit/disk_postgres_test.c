@@ -386,9 +386,17 @@ static void end(void)
 
 TestSuite(disk_postgres, .init = begin, .fini = end);
 
+static unsigned copies; /* how often a disk said that it makes its copy */
+
+static void count_copy(void *arg)
+{
+    *(unsigned *)arg += 1;
+}
+
 static struct disk *must_open(int machine)
 {
-    struct disk_shard shard = {.number = 5, .cache = folders[machine].path};
+    struct disk_shard shard = {
+        .number = 5, .cache = folders[machine].path, .on_copy = count_copy, .on_copy_arg = &copies};
     struct disk *disk = NULL;
     char complaint[DISK_COMPLAINT_BYTES] = "";
     struct door *door = calloc(1, sizeof *door);
@@ -915,6 +923,23 @@ Test(disk_postgres, says_that_it_is_there_while_it_reads_for_long)
         cr_assert_eq(first->ops->read(first, file, &piece, 1, 0), STORE_PIECE_BYTES);
     cr_expect_eq(server.looks, 3);
     disk_close(&first);
+}
+
+/* Whoever waits for the start hears of each piece, as a long journal takes long. */
+Test(disk_postgres, says_that_it_makes_its_copy)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    for (uint64_t i = 0; i < 3; i++) {
+        write_at(disk, file, 10, 10 * i);
+        must_sync(disk, file);
+    }
+    disk->ops->shut(disk, file);
+    cr_expect_eq(copies, 0);
+    struct disk *next = must_take(1);
+    cr_expect_eq(copies, 3);
+    disk_close(&next);
+    disk_close(&disk);
 }
 
 /* Numbers of files are never used again, so a table that a holder left is nobody's. */

@@ -109,7 +109,7 @@ Test(service_manager, hears_a_sign_of_life_twice_in_its_period)
     service_manager_live(&manager, NS_PER_S);
     expect_nothing_told(); /* only when the broker serves */
     service_manager_ready(&manager, NS_PER_S);
-    expect_told("READY=1\nSTATUS=serving");
+    expect_told("READY=1\nSTATUS=serving\nWATCHDOG_USEC=3000000");
     service_manager_live(&manager, NS_PER_S);
     expect_told("WATCHDOG=1");
     cr_expect_eq(service_manager_due_ns(&manager), NS_PER_S + 1500 * NS_PER_MS);
@@ -117,6 +117,20 @@ Test(service_manager, hears_a_sign_of_life_twice_in_its_period)
     expect_nothing_told();
     service_manager_live(&manager, NS_PER_S + 1500 * NS_PER_MS);
     expect_told("WATCHDOG=1");
+}
+
+/* Its start is done, and nobody waits for it.  From when it serves it is watched as any is. */
+Test(service_manager, watches_no_spare_until_it_serves)
+{
+    cr_assert(open_with(name, "3000001", NULL), "%s", complaint);
+    service_manager_spare(&manager);
+    expect_told("READY=1\nSTATUS=spare: waits for its shard\nWATCHDOG_USEC=0");
+    cr_expect_eq(service_manager_due_ns(&manager), INT64_MAX);
+    service_manager_live(&manager, 100 * NS_PER_S);
+    expect_nothing_told();
+    service_manager_ready(&manager, NS_PER_S);
+    expect_told("READY=1\nSTATUS=serving\nWATCHDOG_USEC=3000001");
+    cr_expect_eq(service_manager_due_ns(&manager), NS_PER_S);
 }
 
 Test(service_manager, watches_nobody_without_a_period_of_this_process)

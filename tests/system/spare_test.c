@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MPL-2.0 */
+/* spare_test.c -- a broker that waits for its shard, as a program that somebody runs: signals, and
+ * what it tells its service manager. */
+#include "tests/lib/manager.h"
+#include "tests/lib/shard.h"
+
+#include <bus/bus.h>
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct postgres postgres;
+static struct shard shard;
+
+static void init(void)
+{
+    if (postgres_is_installed())
+        cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
+    shard_init(&shard, &postgres, "0");
+}
+
+static void fini(void)
+{
+    shard_fini(&shard);
+    postgres_fini(&postgres);
+}
+
+TestSuite(spare, .init = init, .fini = fini, .timeout = 300);
+
+static void skip_without_server(void)
+{
+    if (postgres.count == 0)
+        cr_skip_test(POSTGRES_MISSING);
+}
+
+Test(spare, ends_with_status_0_when_it_is_told_to_stop)
+{
+    skip_without_server();
+    static const int ends[] = {SIGTERM, SIGINT};
+    struct bus *alice = shard_begin(&shard);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        shard_start_spare(&shard, 1);
+        process_signal(&shard.brokers[1], ends[i]);
+        cr_expect_eq(process_wait(&shard.brokers[1], SOON_MS), 0, "%s",
+                     process_complained(&shard.brokers[1]));
+    }
+    shard_publish(alice, SHARD_VALUES);
+    must_close(&alice);
+}
+
+/* Who has all brokers read their access files again has a spare left. */
+Test(spare, goes_on_when_it_is_told_to_read_its_access_file_again)
+{
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    process_signal(&shard.brokers[1], SIGHUP);
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
+    shard_publish(alice, SHARD_VALUES);
+    shard_must_have(&shard, 2 * SHARD_VALUES);
+    must_close(&alice);
+}
+
+/* It waits for no lock: with another cache it would be a spare, or serve another bus. */
+Test(spare, ends_where_its_cache_is_that_of_another_broker)
+{
+    skip_without_server();
+    char control[POSTGRES_PATH_BYTES + 16], data[POSTGRES_PATH_BYTES + 16];
+    char cache[POSTGRES_PATH_BYTES], journal[POSTGRES_CONNINFO_BYTES + 16];
+    const char *folder = postgres.folder.path;
+    struct bus *alice = shard_begin(&shard);
+    snprintf(control, sizeof control, "ipc://%s/control1", folder);
+    snprintf(data, sizeof data, "ipc://%s/data1", folder);
+    snprintf(cache, sizeof cache, "%s/cache0", folder);
+    snprintf(journal, sizeof journal, "postgres:%s", postgres.conninfo);
+    const char *const argv[] = {"errbusd", "--control", control, "--data",     data, "--cache",
+                                cache,     "--journal", journal, "--replicas", "0",  NULL};
+    cr_assert(process_start(&shard.brokers[1], argv, NULL));
+    snprintf(journal, sizeof journal, "is the cache of another broker, process %d",
+             (int)shard.brokers[0].pid);
+    shard_must_end(&shard, 1, journal);
+    cr_expect_not_null(strstr(process_complained(&shard.brokers[1]), "--cache DIR"));
+    must_close(&alice);
+}
+
+Test(spare, says_why_it_cannot_take_over)
+{
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    postgres_kill(&postgres, 0);
+    shard_must_say(&shard, 1, "it cannot be told who has the shard: ");
+    cr_assert(postgres_revive(&postgres, 0), "%s", postgres.why);
+    shard_must_say(&shard, 1, "another broker has the shard");
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
+    shard_must_have(&shard, SHARD_VALUES);
+    must_close(&alice);
+}
+
+static void must_hear(struct manager *manager, const char *message)
+{
+    cr_assert(manager_hear(manager, SOON_MS), "'%s' does not come", message);
+    cr_expect_str_eq(manager->message, message);
+}
+
+Test(spare, is_ready_for_its_service_manager_and_watched_from_when_it_serves)
+{
+    skip_without_server();
+    struct manager manager;
+    char path[POSTGRES_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/notify", postgres.folder.path);
+    struct bus *alice = shard_begin(&shard);
+    manager_listen(&manager, path);
+    shard.environment = (const char *const[]){manager.variable, "WATCHDOG_USEC=60000000", NULL};
+    shard_start_spare(&shard, 1);
+    must_hear(&manager, "READY=1\nSTATUS=spare: waits for its shard\nWATCHDOG_USEC=0");
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
+    do
+        cr_assert(manager_hear(&manager, SOON_MS), "it does not say that it serves");
+    while (strstr(manager.message, "EXTEND_TIMEOUT_USEC=") != NULL);
+    cr_expect_str_eq(manager.message, "READY=1\nSTATUS=serving\nWATCHDOG_USEC=60000000");
+    must_hear(&manager, "WATCHDOG=1");
+    must_close(&alice);
+    manager_close(&manager);
+}
