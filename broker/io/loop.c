@@ -667,7 +667,7 @@ bool loop_run(struct loop *loop)
     while (!is_over(loop)) {
         if (mute_wait(&loop->mute, &loop->persistence, loop->signal_fd)) {
             persistence_hear(&loop->persistence, loop->port, clock_monotonic_ns());
-            (void)persistence_report(&loop->persistence, loop->port, &loop->clock); /* said later */
+            persistence_report_end(&loop->persistence); /* all else is said later */
             service_manager_live(loop->manager, clock_monotonic_ns());
             read_signals(loop);
             continue;

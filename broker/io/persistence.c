@@ -97,10 +97,7 @@ static bool persistence_fetch(void *arg, uint64_t at, void *out_body, size_t byt
 /* A path may have bytes that are no text: each is shown as '?'. */
 static struct span as_text(char *text)
 {
-    if (!utf8_is_valid(span_text(text)))
-        for (char *at = text; *at != '\0'; at++)
-            if ((unsigned char)*at > 0x7f)
-                *at = '?';
+    utf8_mend(text);
     return span_text(text);
 }
 
@@ -624,4 +621,10 @@ bool persistence_report(struct persistence *persistence, struct core_port *port,
         return false;
     core_port_journal(port, clock_now(clock), healths[state], sentence);
     return true;
+}
+
+void persistence_report_end(struct persistence *persistence)
+{
+    if (persistence_state(persistence) == JOURNAL_IS_FAILED && persistence_has_changed(persistence))
+        log_line(LOG_WARNING, "journal: %s", persistence_sentence(persistence));
 }

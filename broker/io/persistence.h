@@ -129,12 +129,15 @@ bool persistence_is_growing(const struct persistence *persistence);
 bool persistence_is_full(const struct persistence *persistence);
 /* Whether little is left of what is set aside on a full disk, or much waits to be written. */
 bool persistence_is_short(const struct persistence *persistence);
-/* Whether the journal's state is another than when this was asked last. */
 /* Reports each change of the journal once: in the log, and to the taps of all jobs.  true: the port
  * has effects.  A journal that cannot be written any more ends the broker, which says nothing more
  * to anybody. */
 bool persistence_report(struct persistence *persistence, struct core_port *port,
                         struct clock *clock);
+/* The same while the broker must say nothing: logs that the journal failed, which ends the broker.
+ * Any other change is reported by the next persistence_report(). */
+void persistence_report_end(struct persistence *persistence);
+/* Whether the journal's state is another than when this was asked last. */
 bool persistence_has_changed(struct persistence *persistence);
 enum journal_state persistence_state(const struct persistence *persistence);
 /* A sentence about a state that is not well; stands until the next call. */

@@ -9,6 +9,7 @@
 #include "libbus/base/access.h"
 #include "libbus/base/must.h"
 #include "libbus/base/pattern.h"
+#include "libbus/base/utf8.h"
 #include "libbus/wire/error.h"
 #include "libbus/wire/msg.h"
 
@@ -258,6 +259,7 @@ static void refuse_unknown(const struct directory_answer *answer, struct refusal
     snprintf(out->text, sizeof out->text,
              "this broker cannot learn on which shard job '%s' is: its database refuses that: %s",
              answer->job, answer->why);
+    utf8_mend(out->text); /* a database has words in an encoding of its own */
 }
 
 static void refuse_message(const struct refusal *refusal, struct span said, struct msg *out)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* utf8.c -- checks and cuts text; see utf8.h. */
+/* utf8.c -- checks, cuts and mends text; see utf8.h. */
 #include "libbus/base/utf8.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* RFC 3629, section 4: what the first byte says about the length and the second byte. */
 struct lead {
@@ -74,4 +75,16 @@ size_t utf8_cut(const char *text, size_t bytes)
     if (bytes == 0 || is_continuation(data[lead]))
         return bytes; /* no text, or no UTF-8: any place will do */
     return character_bytes(data + lead, bytes - lead) > 0 ? bytes : lead;
+}
+
+void utf8_mend(char *text)
+{
+    size_t bytes = strlen(text);
+    size_t at = 0;
+    while (at < bytes) {
+        size_t step = character_bytes((const uint8_t *)text + at, bytes - at);
+        if (step == 0)
+            text[at] = '?';
+        at += step > 0 ? step : 1;
+    }
 }

@@ -469,6 +469,38 @@ Test(shards, say_what_their_database_refuses)
     must_close(&alice);
 }
 
+/* A database's words are cut where no character ends, in one of two lengths.  The broker lives. */
+Test(shards, say_what_their_database_refuses_in_words_of_many_bytes)
+{
+    skip_without_server();
+    static const char *const begins[] = {"", "x"};
+    struct bus *bus = NULL;
+    struct bus_error *error = NULL;
+    struct bus_options options = patient_options("bob");
+    char sql[256];
+    start_broker(0, 0);
+    must_serve(0);
+    struct bus *alice = join_at(0, 0, "alice");
+    options.job = "job1";
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
+        snprintf(sql, sizeof sql,
+                 "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                 " $$BEGIN RAISE insufficient_privilege USING MESSAGE ="
+                 " '%s' || repeat('\xc3\xa4', 1000); END$$",
+                 begins[i]);
+        run_sql(sql);
+        run_sql("CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON errbus_job"
+                " EXECUTE FUNCTION refuse()");
+        expect_code(bus_open(controls[0], &options, SOON_MS, &bus, &error), BUS_EFULL);
+        cr_expect_str_eq(bus_error_type(error), "errbus.no_directory");
+        cr_expect_not_null(strstr(bus_error_message(error), "\xc3\xa4\xc3\xa4"), "%s",
+                           bus_error_message(error));
+        bus_error_unref(&error);
+    }
+    publish(alice, 0, VALUES);
+    must_close(&alice);
+}
+
 /* A broker that may not say where it is says so until it may, and serves what it has. */
 Test(shards, begin_when_their_database_lets_them)
 {

@@ -257,7 +257,7 @@ Test(persistence, tells_a_path_that_is_no_text)
 {
     start(DURABILITY_PROCESS);
     snprintf(persistence.place, sizeof persistence.place, "/a/\xff\xc3\xa9");
-    cr_expect(span_equal(ask().journal_directory, span_text("/a/???")));
+    cr_expect(span_equal(ask().journal_directory, span_text("/a/?\xc3\xa9")));
     snprintf(persistence.place, sizeof persistence.place, "/a/\xc3\xa9");
     cr_expect(span_equal(ask().journal_directory, span_text("/a/\xc3\xa9")));
 }
@@ -478,6 +478,32 @@ Test(persistence, says_nothing_while_writes_are_refused_and_all_of_it_then)
     cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_WELL);
     cr_assert(persistence_has_changed(&persistence));
     cr_assert(persistence_has_room(&persistence));
+}
+
+/* While another broker may have taken the shard, the core must decide nothing. */
+Test(persistence, reports_a_change_once_the_broker_may_speak_again)
+{
+    start(DURABILITY_PROCESS);
+    sim_disk_fault(sim, SIM_WRITE, 0, 2, EIO);
+    decide();
+    hear();
+    cr_assert_eq(persistence_state(&persistence), JOURNAL_IS_REFUSED);
+    uint64_t before = decided;
+    persistence_report_end(&persistence);
+    cr_expect_eq(decided, before);
+    cr_expect(persistence_has_changed(&persistence));
+}
+
+/* Nothing comes behind that, so nobody waits. */
+Test(persistence, reports_an_end_though_the_broker_may_not_speak)
+{
+    start(DURABILITY_DISK);
+    sim_disk_fault(sim, SIM_SYNC, 0, UINT64_MAX, EIO);
+    decide();
+    while (persistence_state(&persistence) != JOURNAL_IS_FAILED)
+        hear();
+    persistence_report_end(&persistence);
+    cr_expect_not(persistence_has_changed(&persistence));
 }
 
 /* What is decided on a full disk is kept and said, nothing more is let in, and then it goes on. */

@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 static size_t encode(uint32_t character, uint8_t out[4])
 {
@@ -84,4 +86,22 @@ Test(utf8, cuts_anywhere_what_is_not_utf8)
     memset(text, '\x80', sizeof text);
     for (size_t bytes = 0; bytes <= sizeof text; bytes++)
         cr_assert_eq(utf8_cut(text, bytes), bytes);
+}
+
+Test(utf8, mends_what_is_no_character_and_nothing_else)
+{
+    static const char *const rows[][2] = {{"", ""},
+                                          {"plain", "plain"},
+                                          {"a\xc3\xa4\xe2\x82\xac", "a\xc3\xa4\xe2\x82\xac"},
+                                          {"gr\xfc\xdf", "gr??"},
+                                          {"\xff\xc3\xa4", "?\xc3\xa4"},
+                                          {"cut \xe2\x82", "cut ??"},
+                                          {"\xc3", "?"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", rows[i][0]);
+        utf8_mend(text);
+        cr_expect_str_eq(text, rows[i][1]);
+        cr_expect(utf8_is_valid(span_of(text, strlen(text))));
+    }
 }
