@@ -580,6 +580,39 @@ int cli_admin_done(const struct cli *cli, struct bus_admin **admin, enum bus_err
     return cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, error);
 }
 
+void cli_answered(struct cli *cli)
+{
+    cli->answered_ms = cli_now_ms();
+}
+
+bool cli_is_only_over(const struct cli *cli, int64_t bound_ms)
+{
+    return cli->answered_ms > 0 && cli_left_ms(cli) == 0 &&
+           cli_now_ms() - cli->answered_ms < bound_ms;
+}
+
+enum bus_err cli_unanswered(const struct cli *cli, enum bus_err err)
+{
+    return err == BUS_ETIMEDOUT && !cli_is_only_over(cli, CLI_LOST_MS) ? BUS_ELOST : err;
+}
+
+bool cli_pause(const struct cli *cli, int64_t pause_ms)
+{
+    return cli_wait(cli, -1, cli_left_within(cli, pause_ms)) == CLI_WOKEN_TIME &&
+           cli_left_ms(cli) != 0;
+}
+
+bool cli_pause_or_end(const struct cli *cli, int64_t pause_ms, int *out_exit)
+{
+    if (cli_pause(cli, pause_ms)) {
+        return true;
+    }
+    if (cli_left_ms(cli) == 0 && !cli_is_stopped() && *out_exit == CLI_OK) {
+        *out_exit = cli_report(cli, BUS_ETIMEDOUT, NULL);
+    }
+    return false;
+}
+
 int cli_close(struct cli *cli, int result)
 {
     cli_watch(NULL, NULL);

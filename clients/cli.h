@@ -86,8 +86,9 @@ struct cli {
     int64_t count;          /* -1: no limit */
     int64_t wait_ms;        /* BUS_FOREVER: no limit */
     bool is_json;
-    int64_t started_ms; /* since when --wait counts */
-    int argc;           /* the operands */
+    int64_t started_ms;  /* since when --wait counts */
+    int64_t answered_ms; /* of a question that is repeated: its last answer; 0: none yet */
+    int argc;            /* the operands */
     char **argv;
     struct bus *bus; /* while one is open */
 };
@@ -164,6 +165,20 @@ void cli_notices_begin(const struct cli *cli);
 void cli_notices_end(void);
 /* One of them, in one line. */
 void cli_print_notice(FILE *file, const char *program, const struct bus_error *notice);
+
+/* A program that repeats its question: the broker answered just now. */
+void cli_answered(struct cli *cli);
+/* Whether --wait is over and nothing else is wrong: the broker answered, and that was less than
+ * bound_ms ago. */
+bool cli_is_only_over(const struct cli *cli, int64_t bound_ms);
+/* What it means that a question failed with err.  A broker that does not answer in time is lost,
+ * unless it was out of reach for less than CLI_LOST_MS when --wait ended. */
+enum bus_err cli_unanswered(const struct cli *cli, enum bus_err err);
+/* Waits until the question is repeated.  False: a signal asks for the end, or --wait is over. */
+bool cli_pause(const struct cli *cli, int64_t pause_ms);
+/* The same for a program that ends with CLI_TIMEDOUT then: it says so.  *out_exit stays as it is
+ * where something else went wrong before. */
+bool cli_pause_or_end(const struct cli *cli, int64_t pause_ms, int *out_exit);
 
 /* Opens an administrative handle for the program's job.  A question without --wait fails at once
  * when no broker is in reach; everything else waits.  CLI_OK, or the exit code after saying why: a

@@ -52,14 +52,20 @@ static int open_admin(const struct cli *cli, struct bus_admin **out_admin)
     return report(cli, err, &error);
 }
 
+/* *out_is_over: --wait ended the ping before the channel was late. */
 static int ping(const struct cli *cli, struct bus_admin *admin, enum bus_channel channel,
-                struct bus_pong *out_pong)
+                struct bus_pong *out_pong, bool *out_is_over)
 {
     static const char *const names[] = {
         [BUS_CHANNEL_CONTROL] = "control", [BUS_CHANNEL_DATA] = "data"};
     struct bus_error *error = NULL;
     enum bus_err err = bus_admin_ping(
         admin, channel, cli->wait_ms >= 0 ? cli_left_ms(cli) : ANSWER_MS, out_pong, &error);
+    if (err == BUS_ETIMEDOUT && cli_is_only_over(cli, EVERY_MS + ANSWER_MS)) {
+        *out_is_over = true; /* both channels answered before, and this one is not late yet */
+        bus_error_unref(&error);
+        return CLI_OK;
+    }
     if (err != BUS_OK) {
         fprintf(stderr, "%s: the %s channel does not answer%s\n", cli->program, names[channel],
                 channel == BUS_CHANNEL_DATA ? "; the control channel does" : "");
@@ -102,17 +108,19 @@ static void print_json(const struct answer *answer)
 }
 
 /* True: another one may follow. */
-static bool ping_both(const struct asked *asked, struct bus_admin *admin, int *out_exit)
+static bool ping_both(struct asked *asked, struct bus_admin *admin, int *out_exit)
 {
-    const struct cli *cli = &asked->cli;
+    struct cli *cli = &asked->cli;
     struct answer answer;
-    *out_exit = ping(cli, admin, BUS_CHANNEL_CONTROL, &answer.control);
-    if (*out_exit == CLI_OK) {
-        *out_exit = ping(cli, admin, BUS_CHANNEL_DATA, &answer.data);
+    bool is_over = false;
+    *out_exit = ping(cli, admin, BUS_CHANNEL_CONTROL, &answer.control, &is_over);
+    if (*out_exit == CLI_OK && !is_over) {
+        *out_exit = ping(cli, admin, BUS_CHANNEL_DATA, &answer.data, &is_over);
     }
-    if (*out_exit != CLI_OK) {
+    if (*out_exit != CLI_OK || is_over) {
         return false;
     }
+    cli_answered(cli);
     if (cli->is_json) {
         print_json(&answer);
     } else {
@@ -161,7 +169,7 @@ int ping_main(int argc, char **argv)
     cli_watch(NULL, NULL);
     int64_t count = cli->count < 0 ? 1 : cli->count;
     while (count-- > 0 && ping_both(&asked, admin, &result) && count > 0) {
-        if (cli_wait(cli, -1, EVERY_MS) != CLI_WOKEN_TIME) {
+        if (!cli_pause(cli, EVERY_MS)) {
             break;
         }
     }

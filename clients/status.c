@@ -83,7 +83,7 @@ static bool show(const struct asked *asked, struct bus_admin *admin, const char 
     struct bus_error *error = NULL;
     enum bus_err err = bus_admin_status_get(admin, job, cli_open_ms(cli), &status, &error);
     if (err != BUS_OK) {
-        *out_exit = cli_report(cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        *out_exit = cli_report(cli, cli_unanswered(cli, err), &error);
         return false;
     }
     bool is_printed = print_status(asked, status);
@@ -111,7 +111,7 @@ static int show_shard(const struct asked *asked, struct shards *shards, size_t i
     cli_waiting_begin(&there);
     enum bus_err err = shards_open(shards, index, &options, cli_open_ms(&there), &admin, &error);
     cli_waiting_end();
-    int result = cli_report(&there, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+    int result = cli_report(&there, cli_unanswered(&there, err), &error);
     if (result != CLI_OK) {
         return result;
     }
@@ -158,7 +158,7 @@ static bool show_once(const struct asked *asked, struct bus_admin *admin, const 
         shards != NULL ? shards_look(shards, cli_open_ms(&asked->cli), &error) : BUS_ENOMEM;
     bool may_follow = false;
     if (err != BUS_OK) {
-        *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        *out_exit = cli_report(&asked->cli, cli_unanswered(&asked->cli, err), &error);
     } else if (!shards_are_several(shards) && asked->shard < 0) {
         may_follow = show(asked, admin, job, out_exit);
     } else {
@@ -176,12 +176,13 @@ static int show_all(struct asked *asked, struct bus_admin *admin, const char *jo
     int result = CLI_OK;
     int64_t count = asked->cli.count < 0 ? 1 : asked->cli.count;
     for (int64_t i = 0; i < count; i++) {
-        if (i > 0 && cli_wait(&asked->cli, -1, EVERY_MS) != CLI_WOKEN_TIME) {
+        if (i > 0 && !cli_pause_or_end(&asked->cli, EVERY_MS, &result)) {
             break;
         }
         if (!show_once(asked, admin, job, &result)) {
             break;
         }
+        cli_answered(&asked->cli);
     }
     return result;
 }

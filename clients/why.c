@@ -105,7 +105,7 @@ static bool show_without(const struct asked *asked, struct bus_admin *admin, int
     enum bus_err err = bus_without_get(admin, asked->job, asked->without, cli_open_ms(&asked->cli),
                                        &without, &error);
     if (err != BUS_OK) {
-        *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        *out_exit = cli_report(&asked->cli, cli_unanswered(&asked->cli, err), &error);
         return false;
     }
     if (asked->cli.is_json) {
@@ -128,7 +128,7 @@ static bool show(const struct asked *asked, struct bus_admin *admin, int *out_ex
     enum bus_err err = bus_why_get(admin, asked->job, asked->topic, (uint64_t)asked->seq,
                                    cli_open_ms(&asked->cli), &why, &error);
     if (err != BUS_OK) {
-        *out_exit = cli_report(&asked->cli, err == BUS_ETIMEDOUT ? BUS_ELOST : err, &error);
+        *out_exit = cli_report(&asked->cli, cli_unanswered(&asked->cli, err), &error);
         return false;
     }
     print_why(asked, why);
@@ -136,7 +136,7 @@ static bool show(const struct asked *asked, struct bus_admin *admin, int *out_ex
     return cli_flush_output(&asked->cli, out_exit);
 }
 
-static int show_all(const struct asked *asked, struct bus_admin *admin)
+static int show_all(struct asked *asked, struct bus_admin *admin)
 {
     int result = CLI_OK;
     int64_t count = asked->cli.count;
@@ -144,7 +144,8 @@ static int show_all(const struct asked *asked, struct bus_admin *admin)
         count = asked->is_watch ? INT64_MAX : 1;
     }
     while (count-- > 0 && show(asked, admin, &result) && count > 0) {
-        if (cli_wait(&asked->cli, -1, EVERY_MS) != CLI_WOKEN_TIME) {
+        cli_answered(&asked->cli);
+        if (!cli_pause_or_end(&asked->cli, EVERY_MS, &result)) {
             break;
         }
         if (!asked->cli.is_json) {

@@ -1334,6 +1334,73 @@ Test(cli, says_5_when_the_broker_is_lost)
     process_fini(&sub);
 }
 
+/* Questions that are repeated until --wait is over; complaint: of the end, NULL: none. */
+static const struct repeated {
+    const char *words[4];
+    int code;
+    const char *complaint;
+} repeated[] = {
+    {{"status", "-C", "1000000"}, 4, "errbus status: timed out: --wait "},
+    {{"status", "-jdefault", "-C", "1000000"}, 4, "errbus status: timed out: --wait "},
+    {{"why", "--watch"}, 4, "errbus why: timed out: --wait "},
+    {{"why", "--without=alice", "--watch"}, 4, "errbus why: timed out: --wait "},
+    {{"ping", "-C", "1000000"}, 0, NULL},
+};
+
+/* Starts it with so much time that the broker answers once: a busy machine needs more. */
+static void start_answered(const struct repeated *asked, struct process *process, double wait_s)
+{
+    char wait[32];
+    const char *line = NULL;
+    for (;; wait_s *= 2) {
+        snprintf(wait, sizeof wait, "-W%g", wait_s);
+        start(process, asked->words[0], wait, asked->words[1], asked->words[2], asked->words[3],
+              NULL);
+        if (process_line(process, 3 * SOON_MS, &line)) {
+            return;
+        }
+        cr_assert_lt(wait_s, SOON_MS / 1000, "%s: %s", asked->words[0],
+                     process_complained(process));
+        process_fini(process);
+    }
+}
+
+static void expect_end_of_wait(const struct repeated *asked, struct process *process)
+{
+    expect_exit(process, asked->code);
+    if (asked->complaint != NULL) {
+        expect_complaint(process, asked->complaint);
+    } else {
+        cr_expect_str_eq(process_complained_of(process), "");
+    }
+    process_fini(process);
+}
+
+Test(cli, repeats_a_question_until_the_wait_is_over)
+{
+    struct process process;
+    struct bus *alice = must_open("alice");
+    for (size_t i = 0; i < sizeof repeated / sizeof repeated[0]; i++) {
+        start_answered(&repeated[i], &process, 0.5);
+        expect_end_of_wait(&repeated[i], &process);
+    }
+    must_close(&alice);
+}
+
+/* The broker answered, and is late by less than what makes it lost. */
+Test(cli, ends_with_the_wait_while_a_repeated_question_is_under_way)
+{
+    struct process process;
+    struct bus *alice = must_open("alice");
+    for (size_t i = 0; i < sizeof repeated / sizeof repeated[0]; i++) {
+        start_answered(&repeated[i], &process, 1.5);
+        process_signal(&stage.process, SIGSTOP);
+        expect_end_of_wait(&repeated[i], &process);
+        process_signal(&stage.process, SIGCONT);
+    }
+    must_close(&alice);
+}
+
 Test(cli, says_6_when_denied_or_fenced)
 {
     struct process first;

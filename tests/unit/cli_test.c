@@ -180,6 +180,39 @@ Test(cli, counts_down_what_is_left_of_the_wait)
     cr_assert_eq(cli_left_within(&cli, 7), 0);
 }
 
+/* Not if nobody ever answered, nor while there is time, nor if the last answer is long ago. */
+Test(cli, takes_a_broker_for_lost_that_did_not_answer)
+{
+    struct cli cli = {.wait_ms = 0, .started_ms = cli_now_ms()};
+    cr_expect_eq(cli_unanswered(&cli, BUS_ETIMEDOUT), BUS_ELOST);
+    cli_answered(&cli);
+    cr_expect_eq(cli_unanswered(&cli, BUS_ETIMEDOUT), BUS_ETIMEDOUT, "the wait alone is over");
+    cr_expect_eq(cli_unanswered(&cli, BUS_EDENIED), BUS_EDENIED);
+    cr_expect_not(cli_is_only_over(&cli, 0));
+    cli.wait_ms = BUS_FOREVER;
+    cr_expect_eq(cli_unanswered(&cli, BUS_ETIMEDOUT), BUS_ELOST);
+    cli.wait_ms = 0;
+    cli.answered_ms -= CLI_LOST_MS;
+    cr_expect_eq(cli_unanswered(&cli, BUS_ETIMEDOUT), BUS_ELOST);
+}
+
+/* An hour is not waited for: the wait is over at once. */
+Test(cli, pauses_until_the_wait_is_over, .timeout = 60)
+{
+    struct cli cli = {.program = "test", .wait_ms = 0, .started_ms = cli_now_ms()};
+    int result = CLI_OK;
+    cr_expect_not(cli_pause(&cli, 3600000));
+    cr_expect_not(cli_pause_or_end(&cli, 3600000, &result));
+    cr_expect_eq(result, CLI_TIMEDOUT);
+    result = CLI_DENIED;
+    cr_expect_not(cli_pause_or_end(&cli, 3600000, &result));
+    cr_expect_eq(result, CLI_DENIED, "of a shard, before");
+    cli.wait_ms = BUS_FOREVER;
+    result = CLI_OK;
+    cr_expect(cli_pause_or_end(&cli, 0, &result));
+    cr_expect_eq(result, CLI_OK);
+}
+
 Test(cli, writes_times_as_rfc_3339)
 {
     static const struct {
