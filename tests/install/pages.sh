@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MPL-2.0
 # usage: pages.sh SOURCE ERRBUS FEDAVG
 # Help and man pages agree: each subcommand has a page whose .Nd line is its summary in errbus -h, and
-# stands in errbus(1); each flag of -h is in the page, and each flag of the page in -h.
+# stands in errbus(1); each flag of -h is in the page with its letter, and each of the page in -h.
+# errbus(1) lists first the flags that all subcommands take.
 set -eu
 source=$1
 errbus=$2
@@ -12,14 +13,25 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/lib/faults.sh
 . "$(dirname "$0")/../lib/faults.sh"
 
-# flags_of_help FILE: the long flags, one a line.
+# flags_of_help FILE: one a line, "-n, --count" or "--json".
 flags_of_help() {
-    sed -nE 's/^  ( *|-., )--([a-z-]+).*/\2/p' "$1" | sort -u
+    sed -nE 's/^  (-., --[a-z-]+).*/\1/p; s/^      (--[a-z-]+).*/\1/p' "$1" | LC_ALL=C sort -u
 }
 
-# flags_of_page FILE: those that .It lines have.
+# flags_of_page FILE: the same of its .It lines; "-n" where no long flag follows.
 flags_of_page() {
-    sed -n 's/^\.It Fl //p' "$1" | tr ' ' '\n' | sed -nE 's/^-([a-z][a-z-]+)$/\1/p' | sort -u
+    awk '/^\.It Fl / {
+        letter = ""
+        for (i = 3; i <= NF; i++)
+            if ($(i - 1) == "Fl" && length($i) == 1)
+                letter = "-" $i
+            else if ($i ~ /^-[a-z][a-z-]+$/) {
+                print (letter != "" ? letter ", " : "") "-" $i
+                letter = ""
+            }
+        if (letter != "")
+            print letter
+    }' "$1" | LC_ALL=C sort -u
 }
 
 # compare PAGE HELP
@@ -27,13 +39,13 @@ compare() {
     flags_of_help "$2" >"$work/in_help"
     flags_of_page "$1" >"$work/in_page"
     [ -s "$work/in_help" ] || fault "${1##*/}: its program prints no flags"
-    comm -23 "$work/in_help" "$work/in_page" >"$work/missing" # fails the test where there is no comm
+    LC_ALL=C comm -23 "$work/in_help" "$work/in_page" >"$work/missing" # fails where there is no comm
     while read -r flag; do
-        fault "${1##*/}: --$flag is missing, and -h has it"
+        fault "${1##*/}: '$flag' is missing, and -h has it"
     done <"$work/missing"
-    comm -13 "$work/in_help" "$work/in_page" >"$work/more"
+    LC_ALL=C comm -13 "$work/in_help" "$work/in_page" >"$work/more"
     while read -r flag; do
-        fault "${1##*/}: has --$flag, and -h has not"
+        fault "${1##*/}: has '$flag', and -h has not"
     done <"$work/more"
 }
 
@@ -50,7 +62,14 @@ while read -r name summary; do
     grep -q "^\.Xr errbus-$name 1" "$source/clients/errbus.1" || fault "errbus.1: no .Xr of $name"
     "$errbus" "$name" -h >"$work/help"
     compare "$page" "$work/help"
+    cat "$work/in_help" >>"$work/of_all"
 done <"$work/subcommands"
+sed -n '/^\.Sh OPTIONS/,/^\.El/p' "$source/clients/errbus.1" >"$work/common"
+flags_of_page "$work/common" >"$work/said"
+count=$(wc -l <"$work/subcommands")
+LC_ALL=C sort "$work/of_all" | uniq -c | sed -n "s/^ *$count //p" >"$work/taken"
+cmp -s "$work/said" "$work/taken" ||
+    fault "errbus.1: all subcommands take $(tr '\n' ' ' <"$work/taken")and it first lists others"
 for page in "$source"/clients/errbus-*.1; do
     name=${page##*/errbus-}
     grep -q "^${name%.1} " "$work/subcommands" || fault "${page##*/}: there is no such subcommand"
