@@ -101,10 +101,16 @@ static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-/* Two hosts are none: a proxy in front may have looked at the other one. */
+/* A page of another site whose name was made to point here has that name in Host, and neither the
+ * token nor the cookie, which a browser keeps for each name.  So a token guards as well, and lets
+ * names through that nobody can list beforehand: of a service, or the address of a pod.  Two hosts
+ * are none: a proxy in front may have looked at the other one. */
 static bool is_meant(const struct http_options *options, struct MHD_Connection *connection)
 {
     unsigned count = 0;
+    if (options->token != NULL) {
+        return true;
+    }
     (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count); /* a number */
     return count == 1 && listen_is_meant(&options->address, options->host,
                                          header_of(connection, MHD_HTTP_HEADER_HOST));
@@ -143,7 +149,8 @@ static enum MHD_Result answer_request(struct http *http, struct request *request
     const struct http_options *options = &http->options;
     if (!is_meant(options, connection)) {
         return reply_line(connection, MHD_HTTP_FORBIDDEN,
-                          "this is not the host that was asked for; see --host\n");
+                          "this host is not known here: name it with --host NAME, or ask for a "
+                          "token with --token FILE (of errbusd: --web-token FILE)\n");
     }
     if (strcmp(path, "/healthz") == 0) {
         return reply_line(connection, MHD_HTTP_OK, "ok\n");

@@ -28,7 +28,7 @@ struct http;
 
 struct http_options {
     struct listen_address address;
-    const char *host;  /* as in listen_is_meant(); borrowed */
+    const char *host;  /* without a token: as in listen_is_meant(); borrowed */
     const char *token; /* that requests must have; NULL: none; borrowed */
     struct site *site; /* for all other paths; borrowed */
 };

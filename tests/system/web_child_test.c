@@ -169,6 +169,10 @@ Test(web_child, needs_a_token_where_others_reach_it)
     cr_expect_eq(fetch_with(port, "GET", "/metrics",
                             "Host: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n"),
                  200);
+    cr_expect_eq(fetch_with(port, "GET", "/metrics",
+                            "Host: broker.example:7372\r\n"
+                            "Authorization: Bearer 0123456789abcdef\r\n"),
+                 200, "as Prometheus on another machine calls it");
 }
 
 /* Reads the log until this program says these words at this level.  Each line must be an object;

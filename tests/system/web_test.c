@@ -641,6 +641,26 @@ Test(web, asks_for_its_token)
     folder_fini(&folder);
 }
 
+/* A page whose name was made to point here has no token: for any name it reads as little. */
+Test(web, is_called_by_any_name_where_it_asks_for_a_token)
+{
+    static const char *const hosts[] = {"Host: broker.example:7372\r\n", "Host: 192.0.2.7\r\n"};
+    char path[FOLDER_PATH_BYTES_MAX * 2];
+    char headers[128];
+    cr_assert(folder_make(&folder));
+    cr_assert(folder_write(&folder, "token", "0123456789abcdef\n", path));
+    start_web("--token", path);
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        snprintf(headers, sizeof headers, "%sAuthorization: Bearer 0123456789abcdef\r\n", hosts[i]);
+        cr_expect_eq(request("GET", "/metrics", headers), 200, "%s", hosts[i]);
+        cr_expect_eq(request("GET", "/healthz", hosts[i]), 200, "%s", hosts[i]);
+        cr_expect_eq(request("GET", "/metrics", hosts[i]), 401, "%s", hosts[i]);
+        cr_expect_eq(request("GET", "/api/status", hosts[i]), 401, "%s", hosts[i]);
+        cr_expect_eq(request("GET", "/api/login", hosts[i]), 401, "%s", hosts[i]);
+    }
+    folder_fini(&folder);
+}
+
 /* ---- what other readers make of it ----------------------------------------------------------- */
 
 /* The body of the last answer, as a file. */
