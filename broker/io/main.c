@@ -107,6 +107,17 @@ static bool print_ready(const struct loop *loop)
     return fflush(stdout) == 0;
 }
 
+/* The child may see more than the access file lets a user of this machine see. */
+static void warn_of_web(const struct config *config)
+{
+    if (config->web[0] != '\0' && config->web_token[0] == '\0' && config->access[0] != '\0')
+        log_line(LOG_WARNING,
+                 "--web %.200s shows all jobs to every user of this machine, whatever the access "
+                 "file says: name a file with --web-token FILE ('openssl rand -hex 32' makes a "
+                 "token)",
+                 config->web);
+}
+
 static void log_start(const struct config *config, const struct loop *loop)
 {
     const char *control = loop_control_endpoint(loop);
@@ -123,6 +134,7 @@ static void log_start(const struct config *config, const struct loop *loop)
             "change everything, for it was started with --open; keep others out by a firewall, "
             "a network of its own, or a tunnel, or use --access",
             endpoint_is_local(control) ? data : control);
+    warn_of_web(config);
     if (strcmp(config->journal, "none") == 0)
         log_line(LOG_INFO, "no journal: everything is in memory, and ends with this process");
     else if (restored.steps == 0)

@@ -266,6 +266,26 @@ Test(web_child, has_a_key_of_its_own)
     }
 }
 
+/* Whom the file refuses elsewhere, the page does not. */
+Test(web_child, is_warned_of_where_it_shows_more_than_the_access_file)
+{
+    static const char warning[] = "shows all jobs to every user of this machine";
+    char path[FOLDER_PATH_BYTES_MAX];
+    const char *options[] = {"--access", access_path, "--key", broker_key, NULL, path, NULL};
+    write_access("");
+    start_with_web(options);
+    cr_expect_not_null(strstr(process_complained(&stage.process), warning));
+    cr_expect_not_null(strstr(process_complained(&stage.process), "--web-token FILE"));
+    stage_close();
+    cr_assert(folder_write(&folder, "token", "0123456789abcdef\n", path));
+    options[4] = "--web-token";
+    start_with_web(options);
+    cr_expect_null(strstr(process_complained(&stage.process), warning), "it asks for a token");
+    stage_close();
+    start_with_web(NULL);
+    cr_expect_null(strstr(process_complained(&stage.process), warning), "all may see all");
+}
+
 /* It keeps its rights with another file, and says that one could not be read. */
 Test(web_child, outlives_a_file_that_cannot_be_read)
 {
