@@ -126,7 +126,7 @@ Test(key, is_refused_where_others_may_read_it)
     struct process process;
     cr_assert_eq(run(&process, "key", "new", "-f", key_path, NULL), 0);
     process_fini(&process);
-    static const mode_t modes[] = {0640, 0604, 0620, 0602, 0610, 0601};
+    static const mode_t modes[] = {0660, 0604, 0620, 0602, 0610, 0601};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         cr_assert_eq(chmod(key_path, modes[i]), 0);
         cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), 6);
@@ -135,11 +135,15 @@ Test(key, is_refused_where_others_may_read_it)
     cr_assert_eq(chmod(key_path, 0400), 0);
     cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), 0);
     process_fini(&process);
+    cr_assert_eq(chmod(key_path, 0440), 0); /* as a service manager gives a file of root */
+    cr_assert_eq(run(&process, "key", "show", "-f", key_path, NULL), geteuid() == 0 ? 0 : 6);
+    process_fini(&process);
 }
 
-Test(key, follows_no_symbolic_link)
+Test(key, is_made_at_no_symbolic_link_and_read_through_one)
 {
     struct process process;
+    char made[TEXT_BYTES];
     char link_path[FOLDER_PATH_BYTES_MAX * 2];
     char target[FOLDER_PATH_BYTES_MAX * 2];
     snprintf(link_path, sizeof link_path, "%s/link", folder.path);
@@ -148,10 +152,16 @@ Test(key, follows_no_symbolic_link)
     cr_assert_eq(run(&process, "key", "new", "-f", link_path, NULL), 6);
     expect_complaint(&process, "exists, and a key is not overwritten");
     cr_assert_neq(access(target, F_OK), 0);
-    cr_assert_eq(run(&process, "key", "new", "-f", target, NULL), 0);
-    process_fini(&process);
     cr_assert_eq(run(&process, "key", "show", "-f", link_path, NULL), 6);
-    expect_complaint(&process, "it is a symbolic link");
+    expect_complaint(&process, "'errbus key new' makes one");
+    cr_assert_eq(run(&process, "key", "new", "-f", target, NULL), 0);
+    snprintf(made, sizeof made, "%s", process_said(&process));
+    process_fini(&process);
+    cr_assert_eq(run(&process, "key", "show", "-f", link_path, NULL), 0);
+    expect_said(&process, made);
+    cr_assert_eq(chmod(target, 0604), 0); /* the mode of the link itself is 0777 */
+    cr_assert_eq(run(&process, "key", "show", "-f", link_path, NULL), 6);
+    expect_complaint(&process, "others can read or write it");
     cr_assert_eq(run(&process, "key", "show", "-f", folder.path, NULL), 6);
     expect_complaint(&process, "it is not a file");
 }

@@ -24,9 +24,10 @@ extern "C" {
  * or cannot be written.  [any] */
 BUS_API BUS_MUST_USE enum bus_err bus_key_new(const char *path, char *public_text,
                                               struct bus_error **reterr);
-/* Reads the public half of a key.  Errors: BUS_EDENIED: the file cannot be read, is a symbolic link
- * or not a file, belongs to another user, or others may read or write it; BUS_EPROTO: it holds no
- * key.  [any] */
+/* Reads the public half of a key.  The file belongs to this user, with mode 0600 or less, or to
+ * root, with 0640 or less; a symbolic link is followed.  Errors: BUS_EDENIED: it cannot be read, is
+ * not a file, belongs to another user, or others may read or write it; BUS_EPROTO: it holds no key.
+ * [any] */
 BUS_API BUS_MUST_USE enum bus_err bus_key_show(const char *path, char *public_text,
                                                struct bus_error **reterr);
 /* Copies a secret key of another form to a new file of ours, as bus_key_new() would make it.  The
