@@ -52,16 +52,40 @@ static bool complete(struct key_pair *pair)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void make_folders(const char *path)
+/* A new name is lost in a power failure until its folder is synced.  Some folders cannot be: those
+ * that this user may not read, and those of file systems that have no such call. */
+static bool sync_folder_of(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL)
+        snprintf(folder, sizeof folder, ".");
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == EACCES;
+    bool is_synced = fsync(fd) == 0 || errno == EINVAL;
+    int cause = errno;
+    close(fd);
+    errno = cause;
+    return is_synced;
+}
+
+/* false: one was made, and cannot be synced. */
+static bool make_folders(const char *path)
 {
     char folder[PATH_MAX];
     if (strlen(path) >= sizeof folder)
-        return; /* open() says so */
+        return true; /* open() says so */
     for (const char *at = strchr(path + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
         memcpy(folder, path, (size_t)(at - path));
         folder[at - path] = '\0';
-        (void)mkdir(folder, 0700); /* it is there, or open() says why not */
+        bool is_made = mkdir(folder, 0700) == 0; /* else it is there, or open() says why not */
+        if (is_made && !sync_folder_of(folder))
+            return false;
     }
+    return true;
 }
 
 static bool write_text(int fd, const char *text)
@@ -94,9 +118,10 @@ static enum key_file_err write_file(const char *path, const char *text,
                                     char complaint[KEY_FILE_COMPLAINT_BYTES])
 {
     char unfinished[PATH_MAX + SUFFIX_BYTES];
-    make_folders(path);
     snprintf(unfinished, sizeof unfinished, "%s.%ld.new", path, (long)getpid());
-    int fd = open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = make_folders(path)
+                 ? open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
+                 : -1;
     if (fd < 0)
         return cannot_write(path, complaint);
     bool is_written = write_text(fd, text);
@@ -110,6 +135,11 @@ static enum key_file_err write_file(const char *path, const char *text,
         cause = errno;
     }
     (void)unlink(unfinished);
+    if (is_written && !sync_folder_of(path)) {
+        is_written = false;
+        cause = errno;
+        (void)unlink(path);
+    }
     errno = cause;
     return is_written ? KEY_FILE_OK : cannot_write(path, complaint);
 }
