@@ -17,11 +17,12 @@
 struct edit {
     const struct cli *cli;
     const char *path;
-    char place[PATH_MAX]; /* where a symbolic link leads */
-    char fresh[PATH_MAX + 8];
-    char *text; /* of the file; ends with NUL */
-    mode_t mode;
-    bool is_new; /* there is no file yet: mode is what the umask leaves of it */
+    char place[PATH_MAX];     /* where a symbolic link leads */
+    char fresh[PATH_MAX + 8]; /* the new file: whoever makes it edits, until it is gone */
+    FILE *file;               /* at fresh; NULL: it is not made */
+    char *text;               /* of the file; ends with NUL, and may have others */
+    size_t bytes;
+    bool is_new; /* there is no file yet: the mode is what the umask leaves */
 };
 
 static int complain(const struct edit *edit, const char *what, const char *path)
@@ -51,37 +52,73 @@ static int begin_file(struct edit *edit, bool is_added)
                          edit->path, edit->cli->argv[0]);
     }
     snprintf(edit->place, sizeof edit->place, "%s", edit->path);
-    snprintf(edit->fresh, sizeof edit->fresh, "%s.new", edit->path);
-    edit->text = calloc(1, 1);
-    edit->mode = 0666;
     edit->is_new = true;
-    return edit->text != NULL ? CLI_OK : complain(edit, "make", edit->path);
+    return CLI_OK;
+}
+
+/* Two that read before either writes would lose a line of the first one.  So the new file is made
+ * before the old one is read. */
+static int make_fresh(struct edit *edit)
+{
+    snprintf(edit->fresh, sizeof edit->fresh, "%s.new", edit->place);
+    int fd = open(edit->fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  edit->is_new ? 0666 : 0600);
+    edit->file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (edit->file != NULL) {
+        return CLI_OK;
+    }
+    if (fd < 0 && errno == EEXIST) {
+        fprintf(stderr,
+                "%s: cannot change '%.500s': '%.500s' exists, so another 'errbus access' changes "
+                "it, or one was killed; if none runs, remove '%.500s'\n",
+                edit->cli->program, edit->path, edit->fresh, edit->fresh);
+        return CLI_FAILED;
+    }
+    int result = complain(edit, "make the new file", edit->fresh);
+    if (fd >= 0) {
+        close(fd);
+        (void)unlink(edit->fresh);
+    }
+    return result;
+}
+
+static int take_over(const struct edit *edit, const struct stat *old)
+{
+    return fchmod(fileno(edit->file), old->st_mode & 0777) == 0
+               ? CLI_OK
+               : complain(edit, "set the mode of", edit->fresh);
+}
+
+static int load(struct edit *edit, FILE *file, const struct stat *status)
+{
+    if (!S_ISREG(status->st_mode)) {
+        fprintf(stderr, "%s: '%.500s' is not a file\n", edit->cli->program, edit->path);
+        return CLI_FAILED;
+    }
+    edit->bytes = (size_t)status->st_size;
+    edit->text = calloc(1, edit->bytes + 1);
+    if (edit->text == NULL || fread(edit->text, 1, edit->bytes, file) != edit->bytes) {
+        return complain(edit, "read the access file", edit->path);
+    }
+    return take_over(edit, status);
 }
 
 /* CLI_OK, or the exit code after saying why. */
-static int read_text(struct edit *edit, bool is_added)
+static int read_text(struct edit *edit)
 {
     struct stat status;
-    size_t bytes = 0;
     int result = CLI_FAILED;
-    if (realpath(edit->path, edit->place) == NULL) {
-        return begin_file(edit, is_added);
-    }
-    snprintf(edit->fresh, sizeof edit->fresh, "%s.new", edit->place);
     FILE *file = fopen(edit->place, "re");
+    if (file == NULL && errno == ENOENT && edit->is_new) {
+        edit->text = calloc(1, 1);
+        return edit->text != NULL ? CLI_OK : complain(edit, "make", edit->path);
+    }
+    edit->is_new = false; /* or somebody has made it meanwhile */
     if (file == NULL || fstat(fileno(file), &status) != 0) {
         result = complain(edit, "read the access file", edit->path);
-        goto done;
+    } else {
+        result = load(edit, file, &status);
     }
-    edit->mode = status.st_mode & 0777;
-    edit->text = calloc(1, (size_t)status.st_size + 1);
-    if (edit->text != NULL) {
-        bytes = fread(edit->text, 1, (size_t)status.st_size, file);
-    }
-    result = edit->text != NULL && bytes == (size_t)status.st_size
-                 ? CLI_OK
-                 : complain(edit, "read the access file", edit->path);
-done:
     if (file != NULL) {
         (void)fclose(file);
     }
@@ -111,28 +148,29 @@ static bool is_line(const struct edit *edit, const char *line, size_t bytes)
 /* The first such line, with its end; NULL: there is none. */
 static char *find_line(const struct edit *edit, size_t *out_bytes, unsigned *out_number)
 {
-    char *line = edit->text;
-    for (*out_number = 1; *line != '\0'; *out_number += 1) {
-        size_t bytes = strcspn(line, "\n");
-        *out_bytes = bytes + (line[bytes] == '\n');
+    char *end = edit->text + edit->bytes;
+    *out_number = 1;
+    for (char *line = edit->text; line < end; line += *out_bytes) {
+        char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t bytes = (size_t)((newline != NULL ? newline : end) - line);
+        *out_bytes = bytes + (newline != NULL);
         if (is_line(edit, line, bytes)) {
             return line;
         }
-        line += *out_bytes;
+        *out_number += 1;
     }
     return NULL;
 }
 
-static void write_line(const struct edit *edit, FILE *file)
+static void write_line(const struct edit *edit)
 {
-    size_t bytes = strlen(edit->text);
-    if (bytes > 0 && edit->text[bytes - 1] != '\n') {
-        fputc('\n', file);
+    if (edit->bytes > 0 && edit->text[edit->bytes - 1] != '\n') {
+        fputc('\n', edit->file);
     }
     for (int i = FIRST_WORD; i < edit->cli->argc; i++) {
-        fprintf(file, "%s%s", i > FIRST_WORD ? " " : "", edit->cli->argv[i]);
+        fprintf(edit->file, "%s%s", i > FIRST_WORD ? " " : "", edit->cli->argv[i]);
     }
-    fputc('\n', file);
+    fputc('\n', edit->file);
 }
 
 /* Whether the new file is one that a broker takes. */
@@ -154,32 +192,25 @@ static int check(const struct edit *edit)
 }
 
 /* Puts text, and the line if it is added, in the place of the file. */
-static int replace(const struct edit *edit, bool is_added)
+static int replace(struct edit *edit, bool is_added)
 {
     int result = CLI_OK;
-    int fd = open(edit->fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, edit->mode);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (file == NULL) {
-        return complain(edit, "make the new file", edit->fresh);
-    }
-    fputs(edit->text, file);
+    fwrite(edit->text, 1, edit->bytes, edit->file);
     if (is_added) {
-        write_line(edit, file);
+        write_line(edit);
     }
-    bool is_written =
-        fflush(file) == 0 && (edit->is_new || fchmod(fd, edit->mode) == 0) && fsync(fd) == 0;
-    if (!is_written) {
+    if (ferror(edit->file) || fflush(edit->file) != 0 || fsync(fileno(edit->file)) != 0) {
         result = complain(edit, "write", edit->fresh);
     }
-    (void)fclose(file);
     if (result == CLI_OK) {
         result = check(edit);
     }
     if (result == CLI_OK && rename(edit->fresh, edit->place) != 0) {
         result = complain(edit, "replace", edit->path);
     }
-    if (result != CLI_OK) {
-        (void)unlink(edit->fresh);
+    if (result == CLI_OK) {
+        (void)fclose(edit->file);
+        edit->file = NULL;
     }
     return result;
 }
@@ -196,7 +227,11 @@ static int begin(struct edit *edit, const struct cli *cli, bool is_added)
     }
     edit->cli = cli;
     edit->path = cli->argv[1];
-    return read_text(edit, is_added);
+    int result = realpath(edit->path, edit->place) != NULL ? CLI_OK : begin_file(edit, is_added);
+    if (result == CLI_OK) {
+        result = make_fresh(edit);
+    }
+    return result == CLI_OK ? read_text(edit) : result;
 }
 
 static int end(struct edit *edit, int result)
@@ -207,6 +242,10 @@ static int end(struct edit *edit, int result)
                             : ": changed; 'errbus access reload', or SIGHUP, has the broker take "
                               "it\n");
         (void)cli_flush_output(edit->cli, &result);
+    }
+    if (edit->file != NULL) {
+        (void)fclose(edit->file);
+        (void)unlink(edit->fresh);
     }
     free(edit->text);
     return result;
@@ -234,7 +273,8 @@ int access_edit_remove(const struct cli *cli)
     int result = begin(&edit, cli, false);
     char *line = result == CLI_OK ? find_line(&edit, &bytes, &number) : NULL;
     if (line != NULL) {
-        memmove(line, line + bytes, strlen(line + bytes) + 1);
+        edit.bytes -= bytes;
+        memmove(line, line + bytes, edit.bytes - (size_t)(line - edit.text));
         result = replace(&edit, false);
     } else if (result == CLI_OK) {
         fprintf(stderr, "%s: '%.500s' has no line of these words\n", cli->program, edit.path);

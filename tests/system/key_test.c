@@ -14,6 +14,7 @@
 
 #define ARGUMENTS_MAX 16
 #define TEXT_BYTES 1024
+#define EDITORS 8
 
 static struct folder folder;
 static char key_path[FOLDER_PATH_BYTES_MAX * 2];
@@ -341,4 +342,86 @@ Test(key, begins_an_access_file_with_its_first_line)
     cr_expect_eq(status.st_mode & 0777, 0640);
     snprintf(found, sizeof found, "%s.new", path);
     cr_expect_eq(access(found, F_OK), -1, "nothing is left behind");
+}
+
+static bool is_there(void *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* Otherwise a line could come between that is in no file then. */
+Test(key, makes_the_new_access_file_before_it_reads_the_old_one)
+{
+    struct process first = {0}, second;
+    char path[FOLDER_PATH_BYTES_MAX + 8], fresh[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(path, sizeof path, "%s/access", folder.path);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    cr_assert_eq(mkfifo(path, 0600), 0); /* it opens when somebody writes there */
+    const char *const argv[] = {"errbus", "access", "add", path, "uid", "eve", "7", NULL};
+    cr_assert(process_start(&first, argv, NULL));
+    cr_assert(folder_await(folder.path, is_there, fresh, SOON_MS));
+    cr_expect_eq(run(&second, "access", "add", path, "uid", "bob", "8", NULL), 1);
+    cr_expect_not_null(strstr(process_complained(&second), fresh));
+    expect_complaint(&second, "if none runs, remove '");
+    cr_expect(is_there(fresh));
+    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    cr_expect_eq(process_wait(&first, SOON_MS), 1);
+    expect_complaint(&first, "access' is not a file");
+    close(fd);
+    cr_expect_not(is_there(fresh), "nothing is left behind");
+}
+
+/* Who is told that it is done has done it. */
+Test(key, keeps_each_line_that_several_add_at_once)
+{
+    struct process editors[EDITORS] = {0};
+    char path[FOLDER_PATH_BYTES_MAX + 8], found[TEXT_BYTES], line[32];
+    bool is_done[EDITORS];
+    snprintf(path, sizeof path, "%s/fresh", folder.path);
+    for (int i = 0; i < EDITORS; i++) {
+        char name[8], uid[8];
+        snprintf(name, sizeof name, "u%d", i);
+        snprintf(uid, sizeof uid, "%d", i + 1);
+        const char *const argv[] = {"errbus", "access", "add", path, "uid", name, uid, NULL};
+        cr_assert(process_start(&editors[i], argv, NULL));
+    }
+    for (int i = 0; i < EDITORS; i++) {
+        is_done[i] = process_wait(&editors[i], 3 * SOON_MS) == 0;
+        if (!is_done[i])
+            expect_complaint(&editors[i], "exists, so another 'errbus access' changes it");
+        else
+            process_fini(&editors[i]);
+    }
+    read_text(path, found);
+    for (int i = 0; i < EDITORS; i++) {
+        snprintf(line, sizeof line, "uid u%d %d\n", i, i + 1);
+        cr_expect_eq(strstr(found, line) != NULL, is_done[i], "%sin:\n%s", line, found);
+    }
+}
+
+Test(key, keeps_what_stands_behind_a_nul_byte)
+{
+    static const char text[] = "# a\0b\nuid ops 1000\nallow ops tap in x\n# \0";
+    static const char added[] = "# a\0b\nuid ops 1000\nallow ops tap in x\n# \0\nuid eve 7\n";
+    static const char removed[] = "# a\0b\nuid ops 1000\n# \0\nuid eve 7\n";
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX], found[TEXT_BYTES] = "";
+    write_text("access", "", 0600, path);
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    cr_assert_eq(fwrite(text, 1, sizeof text - 1, file), sizeof text - 1);
+    cr_assert_eq(fclose(file), 0);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 0, "%s",
+                 process_complained(&process));
+    process_fini(&process);
+    read_text(path, found);
+    cr_expect_arr_eq(found, added, sizeof added);
+    cr_assert_eq(run(&process, "access", "remove", path, "allow", "ops", "tap", "in", "x", NULL),
+                 0);
+    process_fini(&process);
+    read_text(path, found);
+    cr_expect_arr_eq(found, removed, sizeof removed);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "ops", "1000", NULL), 1);
+    expect_complaint(&process, "has this line already: line 2");
 }
