@@ -6,13 +6,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/xattr.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define BLANKS " \t\r"
-#define FIRST_WORD 2 /* of the operands: what to do, the file, words */
+#define FIRST_WORD 2    /* of the operands: what to do, the file, words */
+#define LIST_BYTES 4096 /* of an access control list: 511 entries */
 
 struct edit {
     const struct cli *cli;
@@ -82,9 +85,41 @@ static int make_fresh(struct edit *edit)
     return result;
 }
 
-static int take_over(const struct edit *edit, const struct stat *old)
+/* An access control list names more users and groups than the mode does.  A folder may have given
+ * the new file one. */
+static bool copy_list(int from, int to)
 {
-    return fchmod(fileno(edit->file), old->st_mode & 0777) == 0
+    static const char name[] = XATTR_NAME_POSIX_ACL_ACCESS;
+    char list[LIST_BYTES];
+    ssize_t bytes = fgetxattr(from, name, list, sizeof list);
+    if (bytes >= 0) {
+        return fsetxattr(to, name, list, (size_t)bytes, 0) == 0;
+    }
+    if (errno == ENODATA) {
+        return fremovexattr(to, name) == 0 || errno == ENODATA;
+    }
+    return errno == EOPNOTSUPP;
+}
+
+/* The new file is for whom the old one was, before anything is in it.  A broker may read it as the
+ * group alone. */
+static int take_over(const struct edit *edit, int old_fd, const struct stat *old)
+{
+    struct stat status;
+    int fd = fileno(edit->file);
+    if (fstat(fd, &status) != 0) {
+        return complain(edit, "look at", edit->fresh);
+    }
+    bool is_other = status.st_uid != old->st_uid || status.st_gid != old->st_gid;
+    if (is_other && fchown(fd, old->st_uid, old->st_gid) != 0) {
+        fprintf(stderr,
+                "%s: '%.500s' stays as it is: it is of user %u and group %u, and this user cannot "
+                "give the new file to them: %s\n",
+                edit->cli->program, edit->path, (unsigned)old->st_uid, (unsigned)old->st_gid,
+                strerror(errno));
+        return CLI_FAILED;
+    }
+    return copy_list(old_fd, fd) && fchmod(fd, old->st_mode & 0777) == 0
                ? CLI_OK
                : complain(edit, "set the mode of", edit->fresh);
 }
@@ -100,7 +135,7 @@ static int load(struct edit *edit, FILE *file, const struct stat *status)
     if (edit->text == NULL || fread(edit->text, 1, edit->bytes, file) != edit->bytes) {
         return complain(edit, "read the access file", edit->path);
     }
-    return take_over(edit, status);
+    return take_over(edit, fileno(file), status);
 }
 
 /* CLI_OK, or the exit code after saying why. */

@@ -4,17 +4,29 @@
 #include "tests/lib/folder.h"
 
 #include <criterion/criterion.h>
+#include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
+#include <linux/xattr.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 16
 #define TEXT_BYTES 1024
+#define OTHER_USER 4242
+#define OTHER_GROUP 4243
 #define EDITORS 8
+#define GROUPS_MAX 64
+#define LIST_BYTES 44 /* of an access control list with five entries */
 
 static struct folder folder;
 static char key_path[FOLDER_PATH_BYTES_MAX * 2];
@@ -342,6 +354,118 @@ Test(key, begins_an_access_file_with_its_first_line)
     cr_expect_eq(status.st_mode & 0777, 0640);
     snprintf(found, sizeof found, "%s.new", path);
     cr_expect_eq(access(found, F_OK), -1, "nothing is left behind");
+}
+
+/* Another group that this user can give a file to; the own one: there is none. */
+static gid_t other_group(void)
+{
+    gid_t groups[GROUPS_MAX];
+    int count = getgroups(GROUPS_MAX, groups);
+    if (geteuid() == 0)
+        return OTHER_GROUP;
+    for (int i = 0; i < count; i++)
+        if (groups[i] != getegid())
+            return groups[i];
+    return getegid();
+}
+
+/* A broker may read its access file as the group of it alone. */
+Test(key, leaves_an_access_file_to_whom_it_was)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX];
+    struct stat before, status;
+    write_text("access", "uid ops 1000\n", 0640, path);
+    if (other_group() == getegid())
+        cr_skip_test("this user has one group");
+    if (chown(path, geteuid() == 0 ? OTHER_USER : geteuid(), other_group()) != 0)
+        cr_skip_test("a file cannot be given away here: %s", strerror(errno));
+    cr_assert_eq(chmod(path, 0640), 0);
+    cr_assert_eq(stat(path, &before), 0);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 0, "%s",
+                 process_complained(&process));
+    process_fini(&process);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect_neq(status.st_ino, before.st_ino);
+    cr_expect_eq(status.st_uid, before.st_uid);
+    cr_expect_eq(status.st_gid, before.st_gid);
+    cr_expect_eq(status.st_mode, before.st_mode);
+}
+
+/* A list that lets one more user read: its mode is 0640. */
+static void make_list(unsigned char list[LIST_BYTES])
+{
+    static const uint32_t nobody = (uint32_t)ACL_UNDEFINED_ID;
+    static const struct {
+        uint16_t tag, may;
+        uint32_t id;
+    } rows[] = {{ACL_USER_OBJ, ACL_READ | ACL_WRITE, nobody},
+                {ACL_USER, ACL_READ, OTHER_USER},
+                {ACL_GROUP_OBJ, 0, nobody},
+                {ACL_MASK, ACL_READ, nobody},
+                {ACL_OTHER, 0, nobody}};
+    struct posix_acl_xattr_header head = {.a_version = htole32(POSIX_ACL_XATTR_VERSION)};
+    memcpy(list, &head, sizeof head);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct posix_acl_xattr_entry entry = {htole16(rows[i].tag), htole16(rows[i].may),
+                                              htole32(rows[i].id)};
+        memcpy(list + sizeof head + i * sizeof entry, &entry, sizeof entry);
+    }
+}
+
+Test(key, leaves_an_access_file_its_access_control_list)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX];
+    unsigned char list[LIST_BYTES], found[LIST_BYTES + 1];
+    struct stat status;
+    write_text("access", "uid ops 1000\n", 0600, path);
+    make_list(list);
+    if (setxattr(path, XATTR_NAME_POSIX_ACL_ACCESS, list, sizeof list, 0) != 0)
+        cr_skip_test("a file has no access control list here: %s", strerror(errno));
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 0);
+    process_fini(&process);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect_eq(status.st_mode & 0777, 0640);
+    cr_expect_eq(getxattr(path, XATTR_NAME_POSIX_ACL_ACCESS, found, sizeof found), LIST_BYTES);
+    cr_expect_arr_eq(found, list, LIST_BYTES);
+
+    /* What the folder gives to new files is not for this one. */
+    cr_assert_eq(removexattr(path, XATTR_NAME_POSIX_ACL_ACCESS), 0);
+    cr_assert_eq(chmod(path, 0640), 0);
+    cr_assert_eq(setxattr(folder.path, XATTR_NAME_POSIX_ACL_DEFAULT, list, sizeof list, 0), 0);
+    cr_assert_eq(run(&process, "access", "add", path, "uid", "bob", "8", NULL), 0);
+    process_fini(&process);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_expect_eq(status.st_mode & 0777, 0640);
+    cr_expect_eq(getxattr(path, XATTR_NAME_POSIX_ACL_ACCESS, found, sizeof found), -1);
+    cr_expect_eq(errno, ENODATA);
+}
+
+Test(key, changes_no_access_file_that_it_cannot_leave_to_whom_it_was)
+{
+    struct process process;
+    char path[FOLDER_PATH_BYTES_MAX], found[TEXT_BYTES], fresh[FOLDER_PATH_BYTES_MAX + 8];
+    static const struct {
+        uid_t user;
+        gid_t group;
+    } owners[] = {{OTHER_USER, OTHER_GROUP}, {OTHER_USER, 0}, {0, OTHER_GROUP}};
+    if (geteuid() != 0 || prctl(PR_CAPBSET_DROP, CAP_CHOWN, 0, 0, 0) != 0)
+        cr_skip_test("no file of another user can be made here");
+    write_text("access", "uid ops 1000\n", 0640, path);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    for (size_t i = 0; i < sizeof owners / sizeof owners[0]; i++) {
+        if (chown(path, owners[i].user, owners[i].group) != 0)
+            cr_skip_test("a file cannot be given away here: %s", strerror(errno));
+        cr_expect_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 1);
+        expect_complaint(&process, "stays as it is: it is of user ");
+        read_text(path, found);
+        cr_expect_str_eq(found, "uid ops 1000\n");
+        cr_expect_eq(access(fresh, F_OK), -1, "nothing is left behind");
+    }
+    cr_assert_eq(chown(path, 0, 0), 0); /* its own: nothing need be given */
+    cr_expect_eq(run(&process, "access", "add", path, "uid", "eve", "7", NULL), 0);
+    process_fini(&process);
 }
 
 static bool is_there(void *path)
