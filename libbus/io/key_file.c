@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,10 +119,8 @@ static enum key_file_err write_file(const char *path, const char *text,
                                     char complaint[KEY_FILE_COMPLAINT_BYTES])
 {
     char unfinished[PATH_MAX + SUFFIX_BYTES];
-    snprintf(unfinished, sizeof unfinished, "%s.%ld.new", path, (long)getpid());
-    int fd = make_folders(path)
-                 ? open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
-                 : -1;
+    snprintf(unfinished, sizeof unfinished, "%s.new.XXXXXX", path);
+    int fd = make_folders(path) ? mkostemp(unfinished, O_CLOEXEC) : -1; /* with mode 0600 */
     if (fd < 0)
         return cannot_write(path, complaint);
     bool is_written = write_text(fd, text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MPL-2.0 */
-/* key_file_test.c -- whose file a key may be in, and that a new one outlives a power failure. */
+/* key_file_test.c -- whose file a key may be in, and how a new one is written. */
 #include "libbus/io/key_file.h"
 
 #include "tests/lib/folder.h"
@@ -49,7 +49,7 @@ Test(key_file, is_of_no_other_user_and_a_regular_file)
     }
 }
 
-/* ---- a power failure ------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 enum { PATH_BYTES = FOLDER_PATH_BYTES_MAX * 2, FOLDERS_MAX = 8 };
 
@@ -121,6 +121,19 @@ Test(key_file, has_each_new_name_synced)
     cr_assert_eq(synced_count, 1);
     cr_expect_eq(synced[0], number_of(""));
     cr_assert_eq(chdir("/"), 0);
+}
+
+/* In a container the next broker has the number of the one that was killed. */
+Test(key_file, is_not_kept_from_its_name_by_what_a_killed_process_left)
+{
+    char complaint[KEY_FILE_COMPLAINT_BYTES], name[32], left[FOLDER_PATH_BYTES_MAX];
+    snprintf(key_path, sizeof key_path, "%s/key", folder.path);
+    snprintf(name, sizeof name, "key.%ld.new", (long)getpid());
+    cr_assert(folder_write(&folder, name, "# half of a k", left));
+    cr_assert_eq(make(complaint), KEY_FILE_OK, "%s", complaint);
+    cr_assert_eq(unlink(left), 0);
+    cr_assert_eq(unlink(key_path), 0);
+    cr_expect_eq(rmdir(folder.path), 0, "something is left behind");
 }
 
 Test(key_file, is_not_there_if_its_name_cannot_be_synced)
