@@ -244,6 +244,10 @@ struct lines {
     size_t count;
 };
 
+/* For a file that is one byte too large; or for the largest one, where scan_lines() ends the last
+ * line, and then the text. */
+enum { TEXT_ROOM = CONFIG_FILE_BYTES_MAX + 2 };
+
 /* A configuration is text, and not a large one. */
 static bool is_plain(const char *text, size_t bytes, const char *path, char *complaint)
 {
@@ -270,7 +274,7 @@ static bool read_text(const char *path, char **out_text, char *complaint)
     size_t bytes = 0;
     char *text = NULL;
     FILE *file = fopen(path, "re");
-    if (file != NULL && (text = calloc(1, CONFIG_FILE_BYTES_MAX + 1)) != NULL) {
+    if (file != NULL && (text = calloc(1, TEXT_ROOM)) != NULL) {
         bytes = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
         is_read = !ferror(file);
     }

@@ -164,6 +164,24 @@ Test(config, names_the_line_of_a_nul_and_the_size_of_what_is_too_large)
     cr_expect_not_null(strstr(complaint, "larger than 1048576 bytes"), "%s", complaint);
 }
 
+/* Each is one line that has a key, with or without its end. */
+Test(config, takes_a_line_as_long_as_a_file_may_be)
+{
+    static const char line[] = "linger = 7s #";
+    static char text[CONFIG_FILE_BYTES_MAX + 1];
+    memset(text, 'x', sizeof text);
+    memcpy(text, line, sizeof line - 1);
+    for (size_t bytes = CONFIG_FILE_BYTES_MAX - 1; bytes <= CONFIG_FILE_BYTES_MAX; bytes++) {
+        config_init(&config);
+        cr_expect(read_bytes(text, bytes), "%zu bytes: %s", bytes, complaint);
+        cr_expect_eq(config.core.linger_ms, 7000, "%zu bytes", bytes);
+    }
+    cr_expect_not(read_bytes(text, sizeof text));
+    cr_expect_not_null(strstr(complaint, "larger than 1048576 bytes"), "%s", complaint);
+    text[CONFIG_FILE_BYTES_MAX - 1] = '\n';
+    cr_expect(read_bytes(text, CONFIG_FILE_BYTES_MAX), "%s", complaint);
+}
+
 Test(config, refuses_endpoints_and_levels_that_are_none)
 {
     expect_refused("\ncontrol = here\n",
