@@ -104,6 +104,15 @@ static bool read_access(struct authentication *authentication, const char *path,
     return is_read;
 }
 
+bool authentication_check(const char *access_path, char complaint[AUTHENTICATION_COMPLAINT_BYTES])
+{
+    struct authentication unopened = {.fd = -1};
+    memory_heap_init(&unopened.memory, UINT64_MAX);
+    bool is_read = read_access(&unopened, access_path, &unopened.access, complaint);
+    authentication_fini(&unopened);
+    return is_read;
+}
+
 /* The key is made at the first start. */
 static bool read_key(struct authentication *authentication, const char *path,
                      char complaint[AUTHENTICATION_COMPLAINT_BYTES])

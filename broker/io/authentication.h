@@ -42,6 +42,8 @@ struct authentication {
     bool is_outdated; /* the file could not be read since then */
 };
 
+/* Reads the access file alone.  false: complaint says what is wrong with it, and where. */
+bool authentication_check(const char *access_path, char complaint[AUTHENTICATION_COMPLAINT_BYTES]);
 /* Reads the access file, and the key, which is made if there is none; binds the address.
  * access_path empty: there is no access file.  child: has rules of its own, or NULL; borrowed.
  * false: complaint says why. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* main.c -- errbusd: reads what it is told, opens, runs, ends.  See errbusd(8). */
+#include "broker/io/authentication.h"
 #include "broker/io/clock.h"
 #include "broker/io/config.h"
 #include "broker/io/endpoint.h"
@@ -407,12 +408,33 @@ done:
     return status;
 }
 
-/* Touches nothing: neither ports nor the journal. */
+/* All that the options leave open.  Else the status to end with: the reason was printed. */
+static int choose_all(struct config *config, enum durability *out_durability)
+{
+    if (!choose_durability(config, out_durability) || !choose_access(config) || !choose_web(config))
+        return EXIT_USAGE;
+    return choose_journal(config) && choose_cache(config) ? EXIT_FINE : EXIT_OWN_FAILURE;
+}
+
+/* false: the access file is wrong, and that was printed. */
+static bool check_access(const struct config *config)
+{
+    char why[AUTHENTICATION_COMPLAINT_BYTES] = "";
+    bool is_read = config->access[0] == '\0' || authentication_check(config->access, why);
+    if (!is_read)
+        log_line(LOG_ERROR, "%s", why);
+    return is_read;
+}
+
+/* Asks what a start asks, and touches nothing: neither ports nor the journal nor the key.  Prints
+ * no key and no cache that were not given: the start chooses them by its own environment. */
 static int check_config(struct config *config)
 {
     enum durability durability = DURABILITY_MEMORY;
-    if (!choose_durability(config, &durability) || !choose_journal(config))
+    struct config chosen = *config;
+    if (choose_all(&chosen, &durability) != EXIT_FINE || !check_access(&chosen))
         return EXIT_USAGE;
+    memcpy(config->journal, chosen.journal, sizeof config->journal);
     snprintf(config->durability, sizeof config->durability, "%s", durability_name(durability));
     if (strcmp(config->journal, "none") == 0)
         config->durability[0] = '\0'; /* it follows from that */
@@ -469,10 +491,9 @@ int main(int argc, char **argv)
     if (backup != NULL)
         return back_up(&config, backup);
     enum durability durability = DURABILITY_MEMORY;
-    if (!choose_durability(&config, &durability) || !choose_access(&config) || !choose_web(&config))
-        return EXIT_USAGE;
-    if (!choose_journal(&config) || !choose_cache(&config))
-        return EXIT_OWN_FAILURE;
+    status = choose_all(&config, &durability);
+    if (status != EXIT_FINE)
+        return status;
     if (!journal_is_shared(config.journal))
         config.core.patience_ms = 0; /* a broker with its own disk is never mute */
     tune_memory();

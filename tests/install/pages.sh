@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MPL-2.0
-# usage: pages.sh SOURCE ERRBUS FEDAVG
+# usage: pages.sh SOURCE ERRBUS FEDAVG ERRBUSD
 # Help and man pages agree: each subcommand has a page whose .Nd line is its summary in errbus -h, and
 # stands in errbus(1); each flag of -h is in the page with its letter, and each of the page in -h.
-# errbus(1) lists first the flags that all subcommands take.
+# errbus(1) lists first the flags that all subcommands take. errbusd takes the configuration that its
+# page shows.
 set -eu
 source=$1
 errbus=$2
 fedavg=$3
+errbusd=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/lib/faults.sh
@@ -79,5 +81,18 @@ done
     "$fedavg" silo -h
 } >"$work/help"
 compare "$source/clients/fedavg/fedavg.1" "$work/help"
+
+# The access file of the example is on the machine of whoever follows it.
+printf 'uid ops 1000\nallow ops party in *\n' >"$work/access"
+sed -n '/^\.Sh FILES$/,/^\.Sh ENVIRONMENT$/p' "$source/broker/errbusd.8" |
+    sed -n '/^\.Bd/,/^\.Ed/{/^\.[BE]d/d;p}' |
+    sed "s|= /etc/errbus/access$|= $work/access|" >"$work/errbusd.conf"
+grep -q '^control = ' "$work/errbusd.conf" || fault "errbusd.8: FILES has no example"
+HOME=$work "$errbusd" --config "$work/errbusd.conf" --check-config >"$work/settings" 2>&1 ||
+    fault "errbusd.8: --check-config refuses the example in FILES: $(cat "$work/settings")"
+while read -r line; do
+    case $line in '#'*) continue ;; esac
+    grep -qF "$line" "$work/settings" || fault "errbusd.8: FILES has '$line', which is not in force"
+done <"$work/errbusd.conf"
 end_with_faults
 echo "help and man pages agree"

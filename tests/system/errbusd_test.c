@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -481,6 +482,56 @@ Test(errbusd, checks_its_configuration_and_touches_nothing)
     cr_assert(folder_write(&folder, "cfg", "linger = 5s\ncontrol = here\n", path));
     snprintf(text, sizeof text, "%s:2: control: 'here': expected HOST:PORT", path);
     expect_refusal(WORDS("--check-config", "--config", path), 2, text);
+}
+
+/* An operator looks at a configuration before the broker is started with it. */
+Test(errbusd, refuses_in_its_configuration_what_a_start_refuses)
+{
+    char path[FOLDER_PATH_BYTES_MAX], wrong[FOLDER_PATH_BYTES_MAX];
+    cr_assert(folder_write(&folder, "access", "uid ops 1000\n", path));
+    cr_assert(folder_write(&folder, "wrong", "uid ops 1000\nallow ops nothing\n", wrong));
+    const struct {
+        const char *const *options;
+        int status; /* of the start */
+        const char *words;
+    } rows[] = {
+        {WORDS("--control", "tcp://*:*", "--data", "tcp://*:*"), 2, "nothing says who may come"},
+        {WORDS("--open", "--access", path), 2, "exclude each other"},
+        {WORDS("--web", "0.0.0.0:0"), 2, "name a file with --web-token"},
+        {WORDS("--durability", "disk"), 2, "needs a journal"},
+        {WORDS("--access", wrong), 1, "wrong:2: "},
+        {WORDS("--access", "/nowhere/access"), 1, "cannot read the access file '/nowhere/access'"},
+    };
+    cr_assert_eq(setenv("XDG_STATE_HOME", folder.path, 1), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *more[ARGUMENTS_MAX] = {"--check-config"};
+        for (size_t j = 0; rows[i].options[j] != NULL; j++)
+            more[j + 1] = rows[i].options[j];
+        expect_refusal(rows[i].options, rows[i].status, rows[i].words);
+        expect_refusal(more, 2, rows[i].words);
+    }
+}
+
+/* The key is made, and its place chosen, by the start alone. */
+Test(errbusd, makes_and_names_no_key_when_it_checks_its_configuration)
+{
+    struct process process = {.pid = 0};
+    char path[FOLDER_PATH_BYTES_MAX];
+    char errbus[FOLDER_PATH_BYTES_MAX + 16];
+    char text[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(errbus, sizeof errbus, "%s/errbus", folder.path);
+    cr_assert(folder_write(&folder, "access", "uid ops 1000\n", path));
+    cr_assert_eq(setenv("XDG_STATE_HOME", folder.path, 1), 0);
+    cr_assert(process_start(&process,
+                            WORDS("errbusd", "--check-config", "--access", path, "--control",
+                                  "tcp://*:*", "--data", "tcp://*:*"),
+                            NULL));
+    cr_expect_eq(process_wait(&process, SOON_MS), 0, "%s", process_complained(&process));
+    snprintf(text, sizeof text, "\naccess = %s\n", path);
+    cr_expect_not_null(strstr(process_said(&process), text), "%s", process_said(&process));
+    cr_expect_null(strstr(process_said(&process), "\nkey = "), "%s", process_said(&process));
+    cr_expect_eq(access(errbus, F_OK), -1, "something was made");
+    process_fini(&process);
 }
 
 Test(errbusd, takes_its_options_from_a_file)
