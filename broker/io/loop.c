@@ -41,7 +41,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -586,18 +585,17 @@ static long wait_ms(const struct loop *loop)
         service_manager_due_ns(loop->manager),
         loop->web.due_ns,
         sharding_due_ns(&loop->sharding),
+        event_warnings_due_ns(&loop->who.warnings),
     };
     int64_t deadline_ns = core_port_deadline_ns(loop->port);
     for (size_t i = 0; i < sizeof others_ns / sizeof others_ns[0]; i++)
         if (others_ns[i] < deadline_ns)
             deadline_ns = others_ns[i];
-    int64_t now_ns = clock_monotonic_ns();
-    if (deadline_ns <= now_ns || peers_are_closing(&loop->peers))
+    int64_t left_ns = deadline_ns - clock_monotonic_ns();
+    if (left_ns <= 0 || peers_are_closing(&loop->peers))
         return 0;
-    int64_t left_ns = deadline_ns - now_ns;
-    if (left_ns >= WAIT_MS_MAX * NS_PER_MS)
-        return WAIT_MS_MAX;
-    return (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
+    bool is_long = left_ns >= WAIT_MS_MAX * NS_PER_MS;
+    return is_long ? WAIT_MS_MAX : (long)((left_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 /* What the loop waits for: signals, news of the journal and of children, monitors, two sockets. */
@@ -685,6 +683,7 @@ bool loop_run(struct loop *loop)
             web_child_start(&loop->web, clock_monotonic_ns());
         dismiss_new_connections(loop);
         tick(loop);
+        who_log_sums(&loop->who, false);
         say_kept(loop);
         unpark(loop); /* after reading, which may have made room */
         recall(loop);
@@ -695,6 +694,7 @@ bool loop_run(struct loop *loop)
         service_manager_live(loop->manager, clock_monotonic_ns());
         watch(loop, is_busy || is_broken(loop));
     }
+    who_log_sums(&loop->who, true);
     if (is_broken(loop))
         log_line(LOG_WARNING, "stopped: %s",
                  core_port_is_broken(loop->port) ? "a value cannot be read back from the journal"
@@ -771,7 +771,7 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
         snprintf(complaint, LOOP_COMPLAINT_BYTES, "cannot start: out of memory");
         return false;
     }
-    loop->who = (struct who){.peers = &loop->peers, .authentication = &loop->authentication};
+    who_init(&loop->who, &loop->peers, &loop->authentication);
     core_port_use_peers(loop->port, &(struct core_port_peers){who_describe, &loop->who});
     figures_begin(&loop->figures, now.wall_ns);
     core_port_use_figures(loop->port, &(struct core_port_figures){tell_all, loop, figures_cpu_ns});

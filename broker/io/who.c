@@ -2,6 +2,7 @@
 /* who.c -- see who.h. */
 #include "broker/io/who.h"
 
+#include "broker/io/clock.h"
 #include "broker/io/log.h"
 
 #include <stdio.h>
@@ -9,6 +10,12 @@
 
 /* libzmq calls a peer by ipc "localhost:UID:GID:PID". */
 static const char by_ipc[] = "localhost:";
+
+void who_init(struct who *who, struct peers *peers, const struct authentication *authentication)
+{
+    *who = (struct who){.peers = peers, .authentication = authentication};
+    event_warnings_init(&who->warnings, clock_monotonic_ns());
+}
 
 static bool is_by_ipc(const struct peer *peer)
 {
@@ -54,7 +61,17 @@ void who_log(struct who *who, const struct core_port_out *out)
     const struct peer *peer = out->conn != 0 ? peers_by_conn(who->peers, out->conn) : NULL;
     if (peer != NULL)
         event.peer = place_of(who, peer);
-    log_event(out->is_warning ? LOG_WARNING : LOG_DETAIL, &event, out->text);
+    bool is_warning = out->is_warning && event_warnings_take(&who->warnings, event.name, out->text,
+                                                             clock_monotonic_ns());
+    log_event(is_warning ? LOG_WARNING : LOG_DETAIL, &event, out->text);
+}
+
+void who_log_sums(struct who *who, bool is_end)
+{
+    char text[EVENT_WARNINGS_TEXT_BYTES];
+    const char *name = NULL;
+    while ((name = event_warnings_next(&who->warnings, clock_monotonic_ns(), is_end, text)) != NULL)
+        log_event(LOG_WARNING, &(struct log_event){.name = span_text(name)}, text);
 }
 
 void who_log_stranger(struct who *who, const struct peer *peer, const char *channel)

@@ -188,6 +188,12 @@
 #define LIMIT_WITHOUT_SLOTS 49152 /* that one loss would fail, in one answer */
 #define LIMIT_WAITING_MS 1000     /* a call waits so long before the client says so */
 
+/* Warnings of the broker about parties that are lost, in its log (event_warnings.h): so many at
+ * once, so many a second from then on, and a number of all others in so long. */
+#define LIMIT_EVENT_WARNINGS 64
+#define LIMIT_EVENT_WARNINGS_A_SECOND 1
+#define LIMIT_EVENT_WARNINGS_MS 10000
+
 /* the access file */
 #define LIMIT_WHO_ROWS 1024                   /* in one answer */
 #define LIMIT_EXPIRING_S (INT64_C(7) * 86400) /* so long before its end, a key is told of */

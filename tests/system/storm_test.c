@@ -2,6 +2,7 @@
 /* storm_test.c -- connections by the thousand, that say nothing, or come and go, or take the last
  * descriptors: who is in goes on, and who keeps to the protocol gets in. */
 #include "tests/lib/bystanders.h"
+#include "tests/lib/crowd.h"
 #include "tests/lib/expect.h"
 
 #include <arpa/inet.h>
@@ -9,12 +10,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 enum {
     SILENT = 10000,
@@ -22,6 +25,7 @@ enum {
     OTHERS_MAX = 200,           /* descriptors of the broker beside them */
     ROUNDS = 20,
     ROUND_CONNECTIONS = 100,
+    LOST = 300,
 };
 /* What the broker may take for all that is done here: libzmq needs 23 KiB for a connection. */
 #define MEMORY_MAX_KIB (512L * 1024)
@@ -451,6 +455,42 @@ Test(storm, of_values_of_all_for_a_slow_disk_keeps_nobody_out)
         must_close(&parties[i]);
     cr_expect_eq(count_complaints("party.lost"), 0);
     bystanders_expect_undisturbed();
+}
+
+/* Taps are told of each, and the log has the number of those that are no lines. */
+Test(storm, of_lost_parties_is_few_lines_of_the_log)
+{
+    static const char sum[] = "warning: party.lost: ";
+    static void *sockets[LOST];
+    char name[16];
+    unsigned long summed = 0;
+    int64_t begin_ms = test_now_ms();
+    void *context = zmq_ctx_new();
+    struct bus_tap *tap = must_tap("default", 1);
+    for (int i = 0; i < LOST; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        sockets[i] = crowd_dial(context, stage.control, NULL);
+        cr_assert(crowd_greet(sockets[i], name, 100));
+    }
+    for (int i = 0; i < LOST; i++)
+        cr_assert(crowd_is_welcome(sockets[i], SOON_MS), "p%d is not welcome", i);
+    for (int i = 0; i < LOST; i++)
+        zmq_close(sockets[i]);
+    zmq_ctx_term(context);
+    for (int i = 0; i < LOST; i++)
+        expect_event(tap, "party.lost", NULL);
+    bus_tap_close(&tap);
+    bystanders_expect_undisturbed();
+    bystanders_close();
+    process_signal(&stage.process, SIGTERM);
+    cr_assert_eq(process_wait(&stage.process, SOON_MS), 0);
+    int64_t passed_s = (test_now_ms() - begin_ms) / 1000;
+    unsigned lines = count_complaints("warning: party.lost default/p");
+    for (const char *at = process_complained(&stage.process); (at = strstr(at, sum)) != NULL; at++)
+        summed += strtoul(at + sizeof sum - 1, NULL, 10);
+    cr_expect_geq(lines, LIMIT_EVENT_WARNINGS);
+    cr_expect_leq(lines, LIMIT_EVENT_WARNINGS + 1 + LIMIT_EVENT_WARNINGS_A_SECOND * passed_s);
+    cr_expect_eq(lines + summed, LOST, "%s", process_complained(&stage.process));
 }
 
 /* The same by raw peers: they are let go, whoever keeps to the protocol gets in at once. */
