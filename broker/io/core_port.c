@@ -453,18 +453,28 @@ static int text_length(struct span text)
     return (int)(text.bytes > 200 ? 200 : text.bytes);
 }
 
+/* What was refused is told when the first comes, then of many at once. */
+static void write_times(const struct effect_log *log, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (log->count > 1 && span_equal(log->name, span_text(EVENT_REFUSED)))
+        snprintf(text, bytes, " (%llu times)", (unsigned long long)log->count);
+}
+
 /* "EVENT JOB/PARTY/INCARNATION: TEXT", as far as they are known. */
 static void write_log(const struct effect_log *log, char *text, size_t bytes)
 {
     struct span job = log->job.bytes > 0 ? log->job : span_text("a connection without a session");
     char incarnation[16] = "";
+    char times[32];
+    write_times(log, times, sizeof times);
     if (log->party.bytes > 0)
         snprintf(incarnation, sizeof incarnation, "/%llu", (unsigned long long)log->incarnation);
-    snprintf(text, bytes, "%.*s %.*s%s%.*s%s%s%.*s", text_length(log->name),
+    snprintf(text, bytes, "%.*s %.*s%s%.*s%s%s%.*s%s", text_length(log->name),
              (const char *)log->name.data, text_length(job), (const char *)job.data,
              log->party.bytes > 0 ? "/" : "", text_length(log->party),
              (const char *)log->party.data, incarnation, log->text.bytes > 0 ? ": " : "",
-             text_length(log->text), (const char *)log->text.data);
+             text_length(log->text), (const char *)log->text.data, times);
 }
 
 static void log_out(struct core_port *port, const struct effect *effect, struct core_port_out *out)
@@ -478,7 +488,7 @@ static void log_out(struct core_port *port, const struct effect *effect, struct 
                                     .incarnation = log->incarnation,
                                     .principal = span_text(log->principal),
                                     .error = log->error};
-    out->is_warning = span_equal(log->name, span_text(EVENT_PARTY_LOST)) ||
+    out->is_warning = log->job.bytes == 0 || span_equal(log->name, span_text(EVENT_PARTY_LOST)) ||
                       span_equal(log->name, span_text(EVENT_BROKER_FORGOT));
     write_log(log, out->text, sizeof out->text);
 }

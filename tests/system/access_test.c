@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* access_test.c -- a broker with keys and an access file: who gets in, what each may do, what wrong
  * keys are told, and that no secret is anywhere but in its file. */
+#include "tests/lib/crowd.h"
 #include "tests/lib/expect.h"
 #include "tests/lib/folder.h"
 #include "tests/lib/stranger.h"
@@ -543,6 +544,21 @@ Test(access, lets_no_peer_by_hand_in_while_nobody_answers_for_keys)
     open_ipc("errbusd_failpoints", NULL);
     for (enum hand hand = 0; hand < HANDS; hand++)
         expect_fate(stage.control, hand, "ops", "closed");
+}
+
+/* No tap is told of it.  So the log has it, without being asked for more. */
+Test(access, warns_of_what_a_connection_without_a_session_does_wrong)
+{
+    const char *line = NULL;
+    open_ipc("errbusd", NULL);
+    void *context = zmq_ctx_new();
+    void *socket = crowd_dial(context, stage.control, NULL);
+    cr_assert_eq(zmq_send(socket, "nonsense", 8, 0), 8);
+    do
+        cr_assert(process_complaint(&stage.process, SOON_MS, &line), "it is not in the log");
+    while (strstr(line, "warning: refused a connection without a session: ") == NULL);
+    zmq_close(socket);
+    zmq_ctx_term(context);
 }
 
 /* ---- what each may do ------------------------------------------------------------------------ */

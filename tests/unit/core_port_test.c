@@ -722,7 +722,14 @@ static void log_something(struct effects *effects)
 
 static void log_of_a_stranger(struct effects *effects)
 {
-    effects_log(effects, DATA)->name = span_text("refused");
+    struct effect_log *log = effects_log(effects, DATA);
+    log->name = span_text("refused");
+    log->text = span_text("no message");
+    log->count = 1;
+    log = effects_log(effects, DATA);
+    log->name = span_text("refused");
+    log->text = span_text("no message");
+    log->count = 2;
 }
 
 static void say_what_may_be_kept_first(struct effects *effects)
@@ -938,9 +945,13 @@ Test(core_port, gives_log_lines_as_text)
     script = log_of_a_stranger;
     core_port_tick(port, now);
     cr_assert(core_port_out(port, &out));
-    cr_expect_str_eq(out.text, "refused a connection without a session");
+    cr_expect(out.is_warning);
+    cr_expect_str_eq(out.text, "refused a connection without a session: no message");
     cr_expect_eq(out.conn, DATA);
     cr_expect_eq(out.event.job.bytes, 0);
+    cr_assert(core_port_out(port, &out));
+    cr_expect(out.is_warning);
+    cr_expect_str_eq(out.text, "refused a connection without a session: no message (2 times)");
     nothing_out();
 }
 
