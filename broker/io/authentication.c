@@ -125,6 +125,7 @@ static bool read_key(struct authentication *authentication, const char *path,
         snprintf(complaint, AUTHENTICATION_COMPLAINT_BYTES, "%s", why);
     else if (!is_there)
         log_line(LOG_INFO, "made the broker's key %.500s", path);
+    authentication->is_key_new = !is_there;
     return err == KEY_FILE_OK;
 }
 

@@ -35,6 +35,7 @@ struct authentication {
     const struct web_child *child; /* the same */
     struct access *access;
     struct key_pair key;                    /* of the broker */
+    bool is_key_new;                        /* it was made at this start */
     char nonce[AUTHENTICATION_NONCE_BYTES]; /* of this start, as text */
     uint64_t accepted, refused;             /* handshakes so far */
     int64_t ends_told_s;                    /* keys that end up to then were told */

@@ -850,6 +850,7 @@ bool loop_begin(struct loop *loop, const struct config *config, const char *vers
 struct loop_restored loop_restored(const struct loop *loop)
 {
     return (struct loop_restored){.steps = loop->replayed,
+                                  .is_key_new = loop->authentication.is_key_new,
                                   .jobs = core_job_count(core_port_core(loop->port)),
                                   .parties = core_session_count(core_port_core(loop->port)),
                                   .values = core_port_payload_count(loop->port),

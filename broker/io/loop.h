@@ -37,7 +37,8 @@ struct loop_restored {
     uint32_t jobs;
     uint32_t parties; /* that may come back */
     uint32_t values;
-    uint64_t bytes; /* of the values */
+    uint64_t bytes;  /* of the values */
+    bool is_key_new; /* it did not bring back the broker's key, which was made at this start */
 };
 struct loop_restored loop_restored(const struct loop *loop);
 /* The endpoints that were really bound. */

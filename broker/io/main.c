@@ -119,6 +119,21 @@ static void warn_of_web(const struct config *config)
                  config->web);
 }
 
+/* A journal from before shows that clients have another key, unless the broker was open to all. */
+static void warn_of_new_key(const struct config *config, const struct loop *loop)
+{
+    char key[KEY_TEXT_BYTES + 1];
+    struct loop_restored restored = loop_restored(loop);
+    if (!restored.is_key_new || restored.steps == 0)
+        return;
+    loop_public_key(loop, key);
+    log_line(LOG_WARNING,
+             "the broker's key %.500s was made now, but the journal is from before: clients that "
+             "have an older key do not find this broker; bring the old file back and start the "
+             "broker again, or give clients the new key: %s",
+             config->key, key);
+}
+
 static void log_start(const struct config *config, const struct loop *loop)
 {
     const char *control = loop_control_endpoint(loop);
@@ -146,6 +161,7 @@ static void log_start(const struct config *config, const struct loop *loop)
                  "of %llu bytes",
                  place, restored.jobs, restored.parties, restored.values,
                  (unsigned long long)restored.bytes);
+    warn_of_new_key(config, loop);
 }
 
 /* The durability, if none was asked for, is what the journal makes possible.  Without a journal

@@ -484,6 +484,39 @@ Test(errbusd, checks_its_configuration_and_touches_nothing)
     expect_refusal(WORDS("--check-config", "--config", path), 2, text);
 }
 
+/* Without a journal, or with a new one, nobody can miss an older key. */
+Test(errbusd, warns_of_a_new_key_beside_a_journal_from_before)
+{
+    static const char warning[] = "was made now, but the journal is from before";
+    char path[FOLDER_PATH_BYTES_MAX], text[FOLDER_PATH_BYTES_MAX];
+    char journal[FOLDER_PATH_BYTES_MAX + 16], key[FOLDER_PATH_BYTES_MAX + 16];
+    char control[FOLDER_PATH_BYTES_MAX + 16], data[FOLDER_PATH_BYTES_MAX + 16];
+    snprintf(text, sizeof text, "uid ops %u\nallow ops party in *\n", getuid());
+    cr_assert(folder_write(&folder, "access", text, path));
+    snprintf(journal, sizeof journal, "%s/journal", folder.path);
+    snprintf(key, sizeof key, "%s/key", folder.path);
+    snprintf(control, sizeof control, "ipc://%s/control", folder.path);
+    snprintf(data, sizeof data, "ipc://%s/data", folder.path);
+    for (int i = 0; i < 4; i++) {
+        struct broker broker;
+        struct bus *bus = NULL;
+        struct bus_options options;
+        bool is_warned = i == 2;
+        bus_options_init(&options);
+        options.party = "ops";
+        if (i > 1)
+            cr_assert(is_warned ? unlink(key) == 0 : access(key, F_OK) == 0);
+        cr_assert(broker_start(&broker, WORDS("--access", path, "--key", key, "--journal", journal,
+                                              "--control", control, "--data", data)));
+        cr_assert_eq(bus_open(broker.control, &options, SOON_MS, &bus, NULL), BUS_OK);
+        cr_assert_eq(bus_close(&bus, SOON_MS), BUS_OK);
+        cr_expect_eq(broker_stop(&broker, SOON_MS), 0);
+        cr_expect_eq(strstr(process_complained(&broker.process), warning) != NULL, is_warned,
+                     "start %d: %s", i, process_complained(&broker.process));
+        broker_fini(&broker);
+    }
+}
+
 /* An operator looks at a configuration before the broker is started with it. */
 Test(errbusd, refuses_in_its_configuration_what_a_start_refuses)
 {

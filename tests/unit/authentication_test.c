@@ -83,6 +83,7 @@ Test(authentication, draws_another_number_at_each_start)
     uint8_t key[KEY_BYTES];
     cr_assert(open_with("uid ops 1000\n"));
     cr_assert_eq(strlen(subject.nonce), AUTHENTICATION_NONCE_BYTES - 1);
+    cr_expect(subject.is_key_new);
     memcpy(before, subject.nonce, sizeof before);
     memcpy(key, subject.key.public_key, sizeof key);
     authentication_stop(&subject);
@@ -92,6 +93,7 @@ Test(authentication, draws_another_number_at_each_start)
     cr_assert(open_with("uid ops 1000\n"));
     cr_expect_str_neq(subject.nonce, before);
     cr_expect_arr_eq(subject.key.public_key, key, KEY_BYTES); /* the key was kept */
+    cr_expect_not(subject.is_key_new);
 }
 
 Test(authentication, asks_nobody_without_an_access_file)
