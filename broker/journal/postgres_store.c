@@ -333,8 +333,10 @@ static int try_commit(struct store *store, const struct store_change *change)
     if (is_there && is_as_found(store, &answer, 0)) {
         result = 1;
     } else if (is_refused && is_final(answer.state)) {
-        result = settle_doubt(store, store->seq + 1); /* the next holder may have dropped a table */
-        result = result < 0 ? result : refuse_for_good(store, &answer);
+        /* The next holder may have dropped a table.  And a first copy of this commit may have come
+         * through late, so that this one meets its rows. */
+        result = settle_doubt(store, store->seq + 1);
+        result = result == 0 ? refuse_for_good(store, &answer) : result;
     } else {
         if (!is_done)
             snprintf(store->why, sizeof store->why, "%s", answer.why);

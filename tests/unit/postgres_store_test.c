@@ -354,6 +354,19 @@ Test(postgres_store, tells_refusals_apart)
     }
 }
 
+/* Its first copy came through late, so the second one meets the rows of the first. */
+Test(postgres_store, takes_a_commit_that_is_there_for_no_refusal)
+{
+    expect_run(DOOR_DOUBT, NULL);
+    expect_greeting();
+    expect_row("3", "7");
+    expect_run(DOOR_REFUSED, "23505");
+    expect_row("3", "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(store.seq, 8);
+    cr_expect_eq(script.commits, 2);
+}
+
 Test(postgres_store, stops_waiting_when_it_is_given_up)
 {
     script.rests_max = 2;
