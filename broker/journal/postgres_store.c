@@ -215,28 +215,54 @@ static enum store_row read_row(const struct store *store, const struct door_answ
                                                                                  : ROW_WRONG;
 }
 
-/* Updates the row under our epoch, on a quorum, and reads it. */
-static enum store_row look(struct store *store, uint64_t *out_seq)
+static void add_ours(struct door_statement *statement, const struct store *store)
 {
-    struct door_statement statements[2] = {{.count = 0}, {.count = 0}};
+    add_number(statement, store->shard);
+    add_number(statement, store->epoch);
+    add_text(statement, store->holder);
+}
+
+/* Ends the session that this holder had before, if that waits for the rest of a commit.  It never
+ * gets it, and keeps the locks of what had come: the same commit would wait for it.  A session that
+ * works still is left alone, for that commit may be there soon.  The time of the last renewal tells
+ * it from another one that has got its number since. */
+static void end_session_before(struct door_statement *statement, const struct store *store)
+{
+    snprintf(statement->sql, sizeof statement->sql,
+             "SELECT pg_terminate_backend(pid) FROM errbus_shard"
+             " JOIN pg_stat_activity ON pid = session AND pid <> pg_backend_pid()"
+             " WHERE shard = $1 AND epoch = $2 AND holder = $3 AND usename = current_user"
+             " AND wait_event = 'ClientRead'"
+             " AND backend_start < ends - %d * interval '1 ms'",
+             STORE_LEASE_MS);
+    add_ours(statement, store);
+}
+
+/* Updates the row under our epoch, on a quorum, and reads it.  is_first: of this session. */
+static enum store_row look(struct store *store, bool is_first, uint64_t *out_seq)
+{
+    struct door_statement statements[3] = {{.count = 0}};
+    size_t count = 0;
     struct door_answer answer;
     enum store_row row = ROW_AWAY;
-    snprintf(statements[0].sql, sizeof statements[0].sql,
+    if (is_first)
+        end_session_before(&statements[count++], store);
+    struct door_statement *renew = &statements[count++];
+    snprintf(renew->sql, sizeof renew->sql,
              "UPDATE errbus_shard SET session = pg_backend_pid(),"
              " ends = clock_timestamp() + %d * interval '1 ms'"
              " WHERE shard = $1 AND epoch = $2 AND holder = $3",
              STORE_LEASE_MS);
-    add_number(&statements[0], store->shard);
-    add_number(&statements[0], store->epoch);
-    add_text(&statements[0], store->holder);
-    snprintf(statements[1].sql, sizeof statements[1].sql,
+    add_ours(renew, store);
+    struct door_statement *read = &statements[count++];
+    snprintf(read->sql, sizeof read->sql,
              "SELECT epoch::text, seq::text, " STORE_TERMS ", holder,"
              " (SELECT seq::text FROM errbus_taken WHERE shard = $1 AND epoch = $2::int8 + 1),"
              " (SELECT holder FROM errbus_taken WHERE shard = $1 AND epoch = $2::int8)"
              " FROM errbus_shard WHERE shard = $1");
-    add_number(&statements[1], store->shard);
-    add_number(&statements[1], store->epoch);
-    store->door->ops->run(store->door, statements, 2, &answer);
+    add_number(read, store->shard);
+    add_number(read, store->epoch);
+    store->door->ops->run(store->door, statements, count, &answer);
     bool is_there = answer.verdict == DOOR_DONE && store->door->ops->rows(&answer) == 1;
     if (is_there && !is_as_found(store, &answer, 2)) {
         store_disconnect(store);
@@ -289,8 +315,9 @@ static int settle_doubt(struct store *store, uint64_t seq)
     uint64_t found = 0;
     while (!is_given_up(store)) {
         enum store_row row = ROW_AWAY;
-        if (store->is_connected || store_connect(store))
-            row = look(store, &found);
+        bool is_first = !store->is_connected;
+        if (!is_first || store_connect(store))
+            row = look(store, is_first, &found);
         if (row == ROW_FENCED) {
             store->is_fenced = true;
             return -DISK_FENCED;

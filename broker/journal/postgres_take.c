@@ -102,7 +102,9 @@ static void read_found(struct store *store, const struct door_answer *answer)
              terms.data != NULL ? (const char *)terms.data : "");
 }
 
-/* The settings of a session, and those of the server. */
+/* The settings of a session, and those of the server.  A server whose client is gone without a word
+ * learns it by keepalives: the system's own come after two hours, and a commit that came in part
+ * keeps its locks as long.  On a socket in the file system they are ignored. */
 static bool greet(struct store *store)
 {
     static const struct door_statement statements[] = {
@@ -111,7 +113,10 @@ static bool greet(struct store *store)
                 " set_config('statement_timeout', '0', false),"
                 " set_config('lock_timeout', '0', false),"
                 " set_config('idle_session_timeout', '0', false),"
-                " set_config('client_connection_check_interval', '2s', false)"},
+                " set_config('client_connection_check_interval', '2s', false),"
+                " set_config('tcp_keepalives_idle', '5', false),"
+                " set_config('tcp_keepalives_interval', '1', false),"
+                " set_config('tcp_keepalives_count', '3', false)"},
         {.sql = "SELECT current_setting('server_version_num'), pg_is_in_recovery()::text,"
                 " current_setting('fsync'), current_setting('full_page_writes'),"
                 " current_setting('synchronous_standby_names'),"

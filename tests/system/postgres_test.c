@@ -2,6 +2,7 @@
 /* postgres_test.c -- a journal in a real PostgreSQL, which each test starts in a folder of its own,
  * and reaches by a socket in it. */
 #include "broker/journal/directory.h"
+#include "broker/journal/postgres_door.h"
 #include "tests/lib/shard.h"
 
 #include <criterion/criterion.h>
@@ -198,6 +199,67 @@ Test(postgres, waits_for_no_commit_that_another_broker_began)
     shard_must_have(&shard, 2 * SHARD_VALUES);
     must_close(&alice);
     process_fini(&session);
+}
+
+static void must_query(const char *sql, char *out, size_t bytes)
+{
+    cr_assert(postgres_query(&postgres, 0, sql, out, bytes), "%s", postgres.why);
+}
+
+static enum door_verdict ask(struct door *door, const char *sql, char *out, size_t bytes)
+{
+    struct door_statement statement = {.count = 0};
+    struct door_answer answer;
+    snprintf(statement.sql, sizeof statement.sql, "%s", sql);
+    door->ops->run(door, &statement, 1, &answer);
+    if (out != NULL && answer.verdict == DOOR_DONE && door->ops->rows(&answer) == 1)
+        snprintf(out, bytes, "%s", (const char *)door->ops->field(&answer, 0, 0).data);
+    door->ops->clear(&answer);
+    return answer.verdict;
+}
+
+/* The broker's path to the server broke in the midst of a commit, and the server was not told: that
+ * session waits for the rest of it.  What it wrote has the key of each piece that may come next. */
+static void leave_half_a_commit(struct door *door)
+{
+    char why[DOOR_WHY_BYTES], pid[16], piece[64], sql[300];
+    process_signal(&shard.brokers[0], SIGSTOP);
+    must_query("SELECT pg_terminate_backend(session) FROM errbus_shard", sql, sizeof sql);
+    cr_assert(postgres_await(&postgres, 0,
+                             "SELECT 1 FROM errbus_shard WHERE NOT EXISTS"
+                             " (SELECT FROM pg_stat_activity WHERE pid = session)"),
+              "%s", postgres.why);
+    must_query("SELECT 'errbus_piece_0_' || file FROM errbus_file WHERE name LIKE '%.journal'"
+               " ORDER BY name DESC LIMIT 1",
+               piece, sizeof piece);
+    cr_assert(door->ops->connect(door, postgres.conninfo, why), "%s", why);
+    cr_assert_eq(ask(door, "SELECT pg_backend_pid()::text", pid, sizeof pid), DOOR_DONE);
+    cr_assert_eq(ask(door, "BEGIN", NULL, 0), DOOR_DONE);
+    snprintf(sql, sizeof sql,
+             "INSERT INTO %s SELECT (SELECT seq + 1 FROM errbus_shard), at, 'x'"
+             " FROM generate_series(0, 65536) AS at",
+             piece);
+    cr_assert_eq(ask(door, sql, NULL, 0), DOOR_DONE);
+    snprintf(sql, sizeof sql,
+             "UPDATE errbus_shard SET session = %s,"
+             " ends = clock_timestamp() + interval '6 s' RETURNING 1",
+             pid);
+    must_query(sql, piece, sizeof piece);
+    process_signal(&shard.brokers[0], SIGCONT);
+}
+
+Test(postgres, waits_for_no_commit_that_it_began_itself)
+{
+    skip_without_server();
+    struct bus *alice = shard_begin(&shard);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    leave_half_a_commit(door);
+    shard_publish(alice, SHARD_VALUES);
+    cr_expect_neq(ask(door, "SELECT 1", NULL, 0), DOOR_DONE, "its session is there still");
+    shard_must_have(&shard, 2 * SHARD_VALUES);
+    door->ops->close(door);
+    must_close(&alice);
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* store_door_test.c -- the door to PostgreSQL, before a server of its own. */
-#include "broker/journal/postgres_door.h"
+#include "broker/journal/postgres_store.h"
 #include "tests/lib/postgres.h"
 
 #include <criterion/criterion.h>
@@ -56,5 +56,34 @@ Test(store_door, lets_the_caller_work_while_the_server_does, .timeout = 120)
     run(door, "SELECT 1", DOOR_DOUBT);
     cr_expect_eq(calls, 2);
     door->ops->close(door);
+    postgres_fini(&postgres);
+}
+
+/* A server whose client is gone without a word learns it soon, and keeps no locks for it. */
+Test(store_door, lets_the_server_learn_that_its_client_is_gone, .timeout = 120)
+{
+    static const struct door_statement ask = {
+        .sql = "SELECT current_setting('tcp_keepalives_idle') || ' ' ||"
+               " current_setting('tcp_keepalives_interval') || ' ' ||"
+               " current_setting('tcp_keepalives_count')"};
+    char conninfo[POSTGRES_CONNINFO_BYTES];
+    struct store store;
+    struct door_answer answer;
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING); /* as above */
+    cr_assert(postgres_start(&postgres, 0) && postgres_make_certificate(&postgres, "server") &&
+                  postgres_serve_tls(&postgres, 0),
+              "%s", postgres.why);
+    snprintf(conninfo, sizeof conninfo, "host=%s user=postgres dbname=postgres sslmode=require",
+             postgres.address);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    cr_assert_eq(store_init(&store, &door, conninfo, 0, 0), 0);
+    cr_assert(store_connect(&store), "%s", store.why);
+    store.door->ops->run(store.door, &ask, 1, &answer);
+    cr_assert_eq(answer.verdict, DOOR_DONE, "%s", answer.why);
+    cr_expect_str_eq(store.door->ops->field(&answer, 0, 0).data, "5 1 3");
+    store.door->ops->clear(&answer);
+    store_fini(&store);
     postgres_fini(&postgres);
 }

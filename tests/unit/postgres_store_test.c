@@ -35,6 +35,7 @@ struct script {
     unsigned rests_max;              /* then it is given up */
     char away[DISK_COMPLAINT_BYTES]; /* what was told in the last rest */
     unsigned ours;                   /* statements that change the row of our holder alone */
+    unsigned ends;                   /* statements that end the session before */
 };
 
 static struct script script;
@@ -63,6 +64,8 @@ static void script_run(struct door *door, const struct door_statement *statement
         script.commits++;
     if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL)
         script.looks++;
+    for (size_t i = 0; i < count; i++)
+        script.ends += strstr(statements[i].sql, "pg_terminate_backend") != NULL;
     for (size_t i = 0; i < count; i++)
         script.ours += strstr(statements[i].sql, "UPDATE errbus_shard") != NULL &&
                        strstr(statements[i].sql, "AND holder = $") != NULL &&
@@ -365,6 +368,20 @@ Test(postgres_store, takes_a_commit_that_is_there_for_no_refusal)
     cr_expect_eq(commit(), 0);
     cr_expect_eq(store.seq, 8);
     cr_expect_eq(script.commits, 2);
+}
+
+/* It may hold locks that the same commit would wait for, once it is made again. */
+Test(postgres_store, ends_the_session_before_with_the_first_look_of_each)
+{
+    expect_doubts(1);
+    expect_greeting();
+    expect_row("3", "7");
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(script.ends, 2);
+    expect_row("3", "8");
+    cr_expect_eq(store_keep(&store), 0);
+    cr_expect_eq(script.ends, 2);
 }
 
 Test(postgres_store, stops_waiting_when_it_is_given_up)
