@@ -80,14 +80,19 @@ enum journal_err journal_complain(struct journal *journal, const char *name, con
 enum journal_err journal_fail(struct journal *journal, int result)
 {
     char name[FORMAT_NAME_BYTES];
+    char more[200] = "";
     if (result == -DISK_FENCED)
         return fence(journal);
     segment_name_write(journal_last(journal)->first, name);
+    if (journal->disk->why == NULL) /* a disk that says why says what to do, too */
+        snprintf(more, sizeof more,
+                 ". A power failure now may lose the records from position %" PRIu64
+                 " on. Nothing more is written to this journal until it is opened again: check "
+                 "the disk, then start errbusd again",
+                 journal->synced);
     snprintf(journal->complaint, sizeof journal->complaint,
-             "'%.1000s/%s' could not be written to the disk: %s. A power failure now may lose the "
-             "records from position %" PRIu64 " on. Nothing more is written to this journal until "
-             "it is opened again: check the disk, then start errbusd again",
-             journal->disk->name, name, why_of(journal, result), journal->synced);
+             "'%.1000s/%s' could not be written to the disk: %s%s", journal->disk->name, name,
+             why_of(journal, result), more);
     journal->failure = JOURNAL_FAILED;
     return JOURNAL_FAILED;
 }

@@ -334,7 +334,8 @@ static int settle_doubt(struct store *store, uint64_t seq)
 
 static int refuse_for_good(struct store *store, const struct door_answer *answer)
 {
-    snprintf(store->why, sizeof store->why, "the server refused a commit: %s (SQLSTATE %s)",
+    snprintf(store->why, sizeof store->why,
+             "the server refused a commit: %s (SQLSTATE %s); mend that, then start errbusd again",
              answer->why, answer->state);
     return -EIO;
 }

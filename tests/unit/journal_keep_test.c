@@ -18,10 +18,11 @@ static struct disk_ops ops;          /* of the simulated disk, and keep() */
 static atomic_uint keeps;
 static atomic_int answer; /* of keep() */
 static const char *why = "";
+static const char *reason; /* of what keep() answers */
 
 static int keep(struct disk *disk)
 {
-    (void)disk;
+    disk->why = reason;
     atomic_fetch_add(&keeps, 1);
     return atomic_load(&answer);
 }
@@ -86,6 +87,24 @@ Test(journal_keep, ends_a_journal_that_is_anothers)
     cr_expect_eq(journal_keep(journal), JOURNAL_FENCED);
     cr_expect_eq(atomic_load(&keeps), 1);
     journal_close(&journal);
+}
+
+/* A store that forgot must not be started again, and its sentence says so. */
+Test(journal_keep, says_what_to_do_unless_its_disk_does)
+{
+    static const char *const reasons[] = {NULL, "do not start another broker"};
+    for (size_t i = 0; i < 2; i++) {
+        struct journal *journal = open_kept();
+        reason = reasons[i];
+        atomic_store(&answer, -EIO);
+        cr_expect_eq(journal_keep(journal), JOURNAL_FAILED);
+        const char *complaint = journal_complaint(journal);
+        cr_expect_eq(strstr(complaint, "then start errbusd again") == NULL, i == 1, "%s",
+                     complaint);
+        cr_expect_eq(strstr(complaint, "do not start another broker") == NULL, i == 0, "%s",
+                     complaint);
+        journal_close(&journal);
+    }
 }
 
 Test(journal_keep, tells_why_the_store_is_away)

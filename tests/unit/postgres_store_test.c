@@ -354,6 +354,7 @@ Test(postgres_store, tells_refusals_apart)
         expect_run(DOOR_REFUSED, final[i]);
         expect_row("3", seq);
         cr_expect_eq(commit(), -EIO, "%s", final[i]);
+        cr_expect_not_null(strstr(store.why, "start errbusd again"), "%s", store.why);
     }
 }
 
