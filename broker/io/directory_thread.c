@@ -181,7 +181,7 @@ static void tell_begun(struct directory_thread *thread, struct directory_begun *
 }
 
 /* Says where this broker is.  The journal's own thread learns, too, that another broker has the
- * shard, and ends this one. */
+ * shard, and ends this process. */
 static int begin(struct directory_thread *thread)
 {
     struct directory_begun begun = {.ours = NULL};
@@ -191,6 +191,8 @@ static int begin(struct directory_thread *thread)
     while (is_again(thread, result));
     thread->is_begun = result == 0;
     thread->is_over = result < 0 && result != -EACCES;
+    if (result == -DISK_FENCED)
+        say(thread, "another broker has the shard: the directory is asked nothing more", "");
     if (result == -EACCES) {
         see_refusal(thread);
         thread->begin_s = thread->begin_s == 0                ? BEGIN_S_MIN

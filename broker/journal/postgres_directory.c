@@ -168,6 +168,19 @@ static bool read_begun(const struct directory *directory, const struct door_answ
     return out->ours != NULL;
 }
 
+/* A server that lacks the epoch of a broker that serves.  If no other one has it, either, the
+ * journal's own thread ends this broker. */
+static int skip_server(struct directory *directory)
+{
+    struct store *store = &directory->store;
+    snprintf(store->why, sizeof store->why,
+             "the server lacks the epoch of this broker: another one takes writes by now");
+    store->door->ops->disconnect(store->door);
+    store->is_connected = false;
+    store->door->turn++;
+    return -EAGAIN;
+}
+
 int directory_begin(struct directory *directory, const char *control, const char *jobs,
                     struct directory_begun *out)
 {
@@ -175,6 +188,7 @@ int directory_begin(struct directory *directory, const char *control, const char
     const struct door_param epoch = door_number(directory->store.epoch);
     const struct door_param holder = door_text(directory->store.holder);
     const struct door_statement statements[] = {
+        {.sql = STORE_CONFIRM},
         {.sql = "DELETE FROM errbus_job WHERE shard = $1::int"
                 " AND job <> ALL (string_to_array($4::text, '/')) AND" IS_OURS,
          .params = {shard, epoch, holder, door_text(jobs)},
@@ -211,6 +225,8 @@ int directory_begin(struct directory *directory, const char *control, const char
     if (is_ours && !is_read)
         snprintf(directory->store.why, sizeof directory->store.why, "out of memory");
     directory->store.door->ops->clear(&answer);
+    if (found < directory->store.epoch)
+        return skip_server(directory);
     return is_read ? 0 : is_ours ? -EAGAIN : -DISK_FENCED;
 }
 

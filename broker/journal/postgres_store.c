@@ -238,11 +238,12 @@ static void end_session_before(struct door_statement *statement, const struct st
     add_ours(statement, store);
 }
 
-/* Updates the row under our epoch, on a quorum, and reads it.  is_first: of this session. */
+/* Updates the row under our epoch, on a quorum, and reads it.  If the row is not ours, a quorum
+ * confirms the answer all the same.  is_first: of this session. */
 static enum store_row look(struct store *store, bool is_first, uint64_t *out_seq)
 {
-    struct door_statement statements[3] = {{.count = 0}};
-    size_t count = 0;
+    struct door_statement statements[4] = {{.sql = STORE_CONFIRM}};
+    size_t count = 1;
     struct door_answer answer;
     enum store_row row = ROW_AWAY;
     if (is_first)

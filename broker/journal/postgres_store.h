@@ -69,6 +69,10 @@ struct store_found {
     "left(current_setting('fsync') || ' ' || current_setting('full_page_writes') || ' ' ||"        \
     " current_setting('synchronous_standby_names'), 255)"
 
+/* The first statement of what may find nothing to change.  A commit that changes nothing waits for
+ * no standby.  A primary that was replaced, and is cut off, would answer with what it has. */
+#define STORE_CONFIRM "SELECT pg_logical_emit_message(true, 'errbus', '')"
+
 /* Why the store is away, for another thread. */
 struct store_away {
     pthread_mutex_t lock;

@@ -486,7 +486,7 @@ static const char *change(struct tables *tables, const struct link *link,
     else if (is_fence && fence(tables, link, statement))
         add_row(rows, fenced, 1);
     else
-        *is_changed = false;
+        *is_changed = begins(statement, STORE_CONFIRM); /* it is committed, and changes no table */
     return is_fence && !*is_changed ? "22012" : NULL;
 }
 

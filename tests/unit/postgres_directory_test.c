@@ -2,7 +2,7 @@
 /* postgres_directory_test.c -- what the directory makes of the answers of a server. */
 #include "broker/journal/directory.h"
 
-#include "broker/journal/postgres_door.h"
+#include "broker/journal/postgres_store.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -22,6 +22,7 @@ struct server {
     unsigned connects;
     bool is_away;
     bool waits_for_nobody; /* standbys do not confirm what was asked last */
+    bool is_confirmed;     /* they do, even if nothing is changed */
 };
 
 static struct server server;
@@ -43,6 +44,7 @@ static void server_run(struct door *door, const struct door_statement *statement
     (void)door;
     bool is_greeting = strstr(statements[0].sql, "client_min_messages") != NULL;
     cr_assert_gt(count, 0);
+    server.is_confirmed = strcmp(statements[0].sql, STORE_CONFIRM) == 0;
     server.waits_for_nobody = strstr(statements[0].sql, "'local', true") != NULL;
     *out = (struct door_answer){.verdict = is_greeting ? DOOR_DONE : server.verdict};
     snprintf(out->why, sizeof out->why, "as the test wants");
@@ -132,6 +134,27 @@ Test(postgres_directory, finds_that_another_broker_has_the_shard)
     server.fields[4] = "a 1 x";
     server.fields[0] = "4";
     cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), -DISK_FENCED);
+}
+
+/* A primary that was replaced, and does not know that yet.  Another server has our epoch. */
+Test(postgres_directory, passes_over_a_server_that_lacks_its_epoch)
+{
+    struct directory_begun begun;
+    static const char *const older[][2] = {{"2", "z 9 z"}, {"2", "a 1 x"}, {"0", NULL}};
+    for (unsigned i = 0; i < sizeof older / sizeof older[0]; i++) {
+        server.fields[0] = older[i][0];
+        server.fields[4] = older[i][1];
+        cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), -EAGAIN, "%u", i);
+        cr_expect(server.is_confirmed);
+        cr_expect_eq(server.connects, i + 1);
+        cr_expect_eq(server.door.turn, i + 1);
+        cr_expect_not_null(strstr(directory_why(directory), "lacks the epoch"), "%s",
+                           directory_why(directory));
+    }
+    server.fields[0] = "3";
+    server.fields[4] = "a 1 x";
+    cr_expect_eq(directory_begin(directory, "tcp://a:1", "", &begun), 0);
+    free(begun.ours);
 }
 
 /* A commit in doubt is made again by another connection. */

@@ -36,6 +36,7 @@ struct script {
     char away[DISK_COMPLAINT_BYTES]; /* what was told in the last rest */
     unsigned ours;                   /* statements that change the row of our holder alone */
     unsigned ends;                   /* statements that end the session before */
+    unsigned lonely_looks;           /* that a server without a quorum would answer */
 };
 
 static struct script script;
@@ -62,8 +63,10 @@ static void script_run(struct door *door, const struct door_statement *statement
     *out = (struct door_answer){.verdict = DOOR_DONE};
     if (strstr(statements[count - 1].sql, "ELSE 1 / (seq - seq) END") != NULL)
         script.commits++;
-    if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL)
+    if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL) {
         script.looks++;
+        script.lonely_looks += strcmp(statements[0].sql, STORE_CONFIRM) != 0;
+    }
     for (size_t i = 0; i < count; i++)
         script.ends += strstr(statements[i].sql, "pg_terminate_backend") != NULL;
     for (size_t i = 0; i < count; i++)
@@ -383,6 +386,19 @@ Test(postgres_store, ends_the_session_before_with_the_first_look_of_each)
     expect_row("3", "8");
     cr_expect_eq(store_keep(&store), 0);
     cr_expect_eq(script.ends, 2);
+}
+
+/* A primary that was replaced, and is cut off, answers by itself what changes nothing there. */
+Test(postgres_store, looks_at_nothing_that_no_quorum_confirms)
+{
+    expect_row("3", "7");
+    cr_expect_eq(store_keep(&store), 0);
+    expect_run(DOOR_DOUBT, NULL);
+    expect_greeting();
+    expect_row("3", "8");
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(script.looks, 2);
+    cr_expect_eq(script.lonely_looks, 0);
 }
 
 Test(postgres_store, stops_waiting_when_it_is_given_up)
