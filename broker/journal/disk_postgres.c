@@ -12,6 +12,7 @@
  * from the cache.  Whoever reads the cache by itself reads what was synced. */
 #include "broker/journal/postgres_store.h"
 
+#include "broker/journal/postgres_drops.h"
 #include "broker/journal/shard_cache.h"
 #include "libbus/base/must.h"
 
@@ -24,12 +25,6 @@
 #define FILES_OF_EPOCH_BITS 24
 /* A holder that reads for long says that it is there, each time it has read so much. */
 enum { KEEP_BYTES = 16 * 1024 * 1024, KEEP_PIECES = 2048 };
-/* A table that is locked, as by a backup, is tried again after so many commits.  One time that the
- * holder says that it is there, because nothing is to be committed, counts as many. */
-enum { DROP_PAUSE = 1000, DROP_PAUSE_KEEP = 50 };
-/* To drop a table takes as long as some commits.  So that is done when nothing is to be committed,
- * or when more tables wait than these. */
-enum { DROPS_WAITING_MAX = 8 };
 /* The bytes of a commit are gathered in a buffer, which is kept unless it is larger: bulk comes in
  * commits of up to 8 MiB.  No more are kept from the cache. */
 enum { BODIES_KEPT_BYTES = 8 * 1024 * 1024 };
@@ -78,11 +73,8 @@ struct postgres {
     struct handle *handles;
     size_t handle_count;
     size_t handle_room;
-    uint64_t *dropped; /* files that are gone from the store, and have a table there */
-    size_t dropped_count;
-    size_t dropped_room;
-    unsigned drop_pause; /* until the next attempt to drop a table */
-    uint8_t *bodies;     /* of the next commit, one after the other */
+    struct store_drops drops;
+    uint8_t *bodies; /* of the next commit, one after the other */
     uint64_t bodies_room;
     struct unwritten unwritten;
     int cache_fault;     /* of what was to be written behind; 0, or a negative errno */
@@ -406,37 +398,19 @@ static int add_changes(struct postgres *postgres, struct store_change *change)
     return result;
 }
 
-/* What the store has now.  Without memory a table stays until the next holder sweeps. */
+/* What the store has now. */
 static void note_committed(struct postgres *postgres)
 {
     for (size_t i = 0; i < postgres->count; i++) {
         struct cached *cached = postgres->files[i];
-        void *items = postgres->dropped;
-        bool is_dropped = cached->is_gone && cached->is_stored && cached->file.has_pieces &&
-                          has_room_for(&items, &postgres->dropped_room, postgres->dropped_count,
-                                       sizeof *postgres->dropped);
-        postgres->dropped = items;
-        if (is_dropped)
-            postgres->dropped[postgres->dropped_count++] = cached->file.number;
+        if (cached->is_gone && cached->is_stored && cached->file.has_pieces)
+            store_drops_add(&postgres->drops, cached->file.number);
         cached->file.has_pieces = cached->file.has_pieces || cached->range_count > 0;
         cached->is_stored = !cached->is_gone;
         cached->is_changed = false;
         forget_ranges(cached);
     }
     forget_gone(postgres);
-}
-
-/* Drops until no more than these wait.  Each attempt that fails makes whoever waits for the next
- * commit wait, too. */
-static void drop_tables(struct postgres *postgres, unsigned passed, size_t waiting_max)
-{
-    unsigned pause = postgres->drop_pause;
-    postgres->drop_pause = pause > passed ? pause - passed : 0;
-    while (postgres->dropped_count > waiting_max && postgres->drop_pause == 0)
-        if (store_drop(&postgres->store, postgres->dropped[postgres->dropped_count - 1]))
-            postgres->dropped_count--;
-        else
-            postgres->drop_pause = DROP_PAUSE;
 }
 
 static void forget_bodies(struct postgres *postgres)
@@ -475,7 +449,7 @@ static int postgres_commit(struct postgres *postgres)
         forget_bodies(postgres);
     if (is_committed) {
         note_committed(postgres);
-        drop_tables(postgres, 1, DROPS_WAITING_MAX);
+        store_drops_behind_commit(&postgres->drops, &postgres->store);
     }
     postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
     return result == 0 ? postgres->cache_fault : result;
@@ -737,7 +711,7 @@ static int postgres_keep(struct disk *disk)
     struct postgres *postgres = postgres_of(disk);
     int result = store_keep(&postgres->store);
     if (result == 0)
-        drop_tables(postgres, DROP_PAUSE_KEEP, 0);
+        store_drops_when_idle(&postgres->drops, &postgres->store);
     disk->why = result < 0 ? postgres->store.why : NULL;
     return result;
 }
@@ -762,7 +736,7 @@ static void postgres_close(struct disk *disk)
     forget_files(postgres);
     free(postgres->files);
     free(postgres->handles);
-    free(postgres->dropped);
+    store_drops_fini(&postgres->drops);
     forget_bodies(postgres);
     free(postgres);
 }

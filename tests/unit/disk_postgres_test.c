@@ -59,6 +59,7 @@ static struct {
     unsigned looks;
     bool is_named_first; /* by a commit, before a piece */
     bool is_locked;      /* no table can be dropped */
+    bool breaks;         /* whoever drops one loses the connection */
     unsigned drops;      /* so often that was tried */
     /* What a commit finds in the cache, when its statements are here and when it is over. */
     uint8_t cached_before, cached_behind;
@@ -289,8 +290,9 @@ static void server_run(struct door *door, const struct door_statement *statement
         list_left(rows);
     } else if (begins(last, "DROP TABLE")) {
         server.drops++;
-        if (server.is_locked)
-            out->verdict = DOOR_REFUSED;
+        snprintf(out->why, sizeof out->why, "as the test wants");
+        if (server.is_locked || server.breaks)
+            out->verdict = server.breaks ? DOOR_DOUBT : DOOR_REFUSED;
         else
             drop_table(table_of(last));
     } else if (begins(last, "UPDATE errbus_shard SET seq = CASE")) {
@@ -597,6 +599,34 @@ Test(disk_postgres, tries_a_locked_table_again_after_a_while)
     disk_close(&disk);
 }
 
+/* The server may have ended by itself just then.  One on which it takes too long to drop a table
+ * loses its connection with each attempt. */
+Test(disk_postgres, tries_a_table_again_soon_behind_a_connection_that_broke)
+{
+    enum { PAUSE_KEEPS = 20 };
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, "gone0");
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    disk->ops->shut(disk, file);
+    must_remove(disk, 0);
+    server.breaks = true;
+    keep_often(disk, 1);
+    cr_expect_eq(server.drops, 1);
+    keep_often(disk, 1);
+    cr_expect_eq(server.drops, 2);
+    keep_often(disk, PAUSE_KEEPS - 1);
+    cr_expect_eq(server.drops, 2, "it breaks each time");
+    keep_often(disk, 1);
+    cr_expect_eq(server.drops, 3);
+    server.breaks = false;
+    keep_often(disk, PAUSE_KEEPS);
+    cr_expect_eq(server.drops, 4);
+    for (size_t i = 0; i < server.file_count; i++)
+        cr_expect_not(server.files[i].has_table, "%zu", i);
+    disk_close(&disk);
+}
+
 /* A file that came and went between two syncs was never in the store. */
 Test(disk_postgres, says_nothing_of_a_file_that_is_gone_again)
 {
@@ -834,6 +864,7 @@ Test(disk_postgres, fails_where_its_cache_takes_nothing)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     write_from(disk, file, bytes + 150, 10, 4246);
     cr_expect_eq(disk->ops->sync(disk, file), -EFBIG, "%s", "though this write succeeds");
+    cr_expect_null(disk->why);
     disk->ops->shut(disk, file);
     disk_close(&disk);
 }
