@@ -431,9 +431,23 @@ static int commit_change(struct postgres *postgres, struct store_change *change)
     return result;
 }
 
+/* Without a sentence of the store the result says enough. */
+static void explain(struct postgres *postgres, int result)
+{
+    postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
+}
+
+/* What failed before, as a drop may have, says nothing of what fails now. */
+static void forget_why(struct postgres *postgres)
+{
+    postgres->store.why[0] = '\0';
+    postgres->disk.why = NULL;
+}
+
 static int postgres_commit(struct postgres *postgres)
 {
     struct store_change change;
+    forget_why(postgres);
     if (!has_bodies(postgres, noted_bytes(postgres)))
         return -ENOMEM;
     store_change_init(&change);
@@ -451,7 +465,7 @@ static int postgres_commit(struct postgres *postgres)
         note_committed(postgres);
         store_drops_behind_commit(&postgres->drops, &postgres->store);
     }
-    postgres->disk.why = result < 0 && postgres->store.why[0] != '\0' ? postgres->store.why : NULL;
+    explain(postgres, result);
     return result == 0 ? postgres->cache_fault : result;
 }
 
@@ -712,7 +726,7 @@ static int postgres_keep(struct disk *disk)
     int result = store_keep(&postgres->store);
     if (result == 0)
         store_drops_when_idle(&postgres->drops, &postgres->store);
-    disk->why = result < 0 ? postgres->store.why : NULL;
+    explain(postgres, result);
     return result;
 }
 

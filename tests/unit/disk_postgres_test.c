@@ -869,6 +869,29 @@ Test(disk_postgres, fails_where_its_cache_takes_nothing)
     disk_close(&disk);
 }
 
+/* A table that is locked says nothing of what is wrong with the cache. */
+Test(disk_postgres, tells_no_reason_of_a_fault_before)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, "gone0");
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    disk->ops->shut(disk, file);
+    must_remove(disk, 0);
+    server.is_locked = true;
+    keep_often(disk, 1);
+    cr_expect_eq(server.drops, 1);
+    file = must_make(disk, SEGMENT);
+    write_at(disk, file, 10, 0);
+    char path[FOLDER_PATH_BYTES_MAX + FORMAT_NAME_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folders[0].path, SEGMENT);
+    cr_assert_eq(unlink(path), 0); /* so it cannot be read back */
+    cr_expect_eq(disk->ops->sync(disk, file), -ENOENT);
+    cr_expect_null(disk->why, "%s", disk->why);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
 /* ---- the next holder ------------------------------------------------------------------------- */
 
 /* What was written twice is there as it was written last, and what was not synced is not there. */
