@@ -436,6 +436,7 @@ static void sync_logged(struct journal_thread *thread)
     const struct journal_news before = thread->news;
     pthread_mutex_unlock(&thread->lock);
     int64_t began_ns = clock_monotonic_ns();
+    uint64_t synced = journal_synced(thread->journal);
     failpoint_reach("sync");
     enum journal_err err = sync_here(thread->journal, thread->has_flushes);
     failpoint_reach("synced");
@@ -444,7 +445,9 @@ static void sync_logged(struct journal_thread *thread)
     if (err == JOURNAL_OK) {
         thread->news.synced = before.logged;
         thread->news.synced_steps = before.logged_steps;
-        thread->kept_ns = began_ns;
+        /* A trim may have synced all: then the disk was asked nothing, and keep() asks it. */
+        if (journal_synced(thread->journal) > synced)
+            thread->kept_ns = began_ns;
     } else if (err == JOURNAL_MEMORY) {
         put_off_flush(thread);
         return;

@@ -17,12 +17,33 @@ static struct sim_disk *sim, *plain; /* plain: as it is */
 static struct disk_ops ops;          /* of the simulated disk, and keep() */
 static atomic_uint keeps;
 static atomic_int answer; /* of keep() */
+static const struct disk_ops *inner;
+static _Atomic int64_t asked_ns; /* when the disk was asked last for what its store answers */
 static const char *why = "";
 static const char *reason; /* of what keep() answers */
+
+static int sync_file(struct disk *disk, int file)
+{
+    atomic_store(&asked_ns, clock_monotonic_ns());
+    return inner->sync(disk, file);
+}
+
+static int sync_file_until(struct disk *disk, int file, uint64_t offset)
+{
+    atomic_store(&asked_ns, clock_monotonic_ns());
+    return inner->sync_until(disk, file, offset);
+}
+
+static int sync_all_names(struct disk *disk)
+{
+    atomic_store(&asked_ns, clock_monotonic_ns());
+    return inner->sync_names(disk);
+}
 
 static int keep(struct disk *disk)
 {
     disk->why = reason;
+    atomic_store(&asked_ns, clock_monotonic_ns());
     atomic_fetch_add(&keeps, 1);
     return atomic_load(&answer);
 }
@@ -39,7 +60,11 @@ static struct journal *open_kept(void)
     struct disk *disk = sim_disk_open(sim);
     struct journal_options options = {
         .may_create = true, .id = DRIVER_ID, .segment_bytes = DRIVER_SEGMENT};
-    ops = *disk->ops;
+    inner = disk->ops != &ops ? disk->ops : inner; /* it was opened before */
+    ops = *inner;
+    ops.sync = sync_file;
+    ops.sync_until = sync_file_until;
+    ops.sync_names = sync_all_names;
     ops.keep = keep;
     ops.away = away;
     disk->ops = &ops;
@@ -156,6 +181,37 @@ Test(journal_keep, ends_the_thread_when_another_has_the_disk)
     cr_expect_eq(atomic_load(&keeps), 1);
     cr_expect_eq(journal_thread_kept_ns(thread), kept_ns);
     cr_expect_not_null(strstr(journal_thread_complaint(thread), "another broker has taken over"));
+    journal_thread_close(&thread);
+}
+
+static void give(struct journal_thread *thread, uint64_t number, unsigned how)
+{
+    uint8_t body[DRIVER_BODY_MAX];
+    struct journal_step *step = journal_step_new(1, DRIVER_BODY_MAX);
+    journal_step_add(step, DRIVER_KIND, span_of(body, driver_body(number, body)));
+    step->how = how;
+    step->is_trim = how != 0;
+    step->needed_from = UINT64_MAX;
+    uint64_t ticket = journal_thread_give(thread, &step);
+    while (journal_thread_news(thread).synced < ticket)
+        wait_for_news(thread);
+}
+
+/* A trim syncs what it is written with, and the next sync has nothing to do.  So the store may have
+ * been silent since the trim began. */
+Test(journal_keep, takes_no_sync_without_a_commit_for_a_sign)
+{
+    uint64_t number = 0;
+    struct journal *journal = open_kept();
+    struct journal_thread *thread = journal_thread_open(&journal, JOURNAL_PACE_SHARED);
+    cr_assert_not_null(thread);
+    while (journal_thread_news(thread).first_end == UINT64_MAX)
+        give(thread, number++, 0);
+    uint64_t first = journal_thread_news(thread).first;
+    give(thread, number++, JOURNAL_CHECKPOINT_BEGIN | JOURNAL_CHECKPOINT_END);
+    int64_t kept_ns = journal_thread_kept_ns(thread);
+    cr_expect_leq(kept_ns, atomic_load(&asked_ns), "nobody was asked then");
+    cr_expect_gt(journal_thread_news(thread).first, first, "nothing was trimmed");
     journal_thread_close(&thread);
 }
 
