@@ -14,6 +14,7 @@ BEGIN
     DELETE FROM errbus_endpoint WHERE shard = retired;
     DELETE FROM errbus_job WHERE shard = retired;
     DELETE FROM errbus_file WHERE shard = retired;
+    DELETE FROM errbus_taken WHERE shard = retired;
     DELETE FROM errbus_shard WHERE shard = retired;
     FOR piece IN
         SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid)

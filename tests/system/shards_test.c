@@ -592,6 +592,7 @@ Test(shards, leave_the_database_when_they_are_retired)
     run_sql(sql);
     expect_row("SELECT count(*) FROM errbus_shard WHERE shard = 2", "0");
     expect_row("SELECT count(*) FROM errbus_file WHERE shard = 2", "0");
+    expect_row("SELECT count(*) FROM errbus_taken WHERE shard = 2", "0");
     expect_row("SELECT count(*) FROM pg_class WHERE relname LIKE 'errbus_piece_2_%'", "0");
     expect_row("SELECT string_agg(job || '=' || shard, ' ') FROM errbus_job", "job1=1");
     cr_expect_eq(run_errbus(&process, 1, all), 0, "%s", process_complained(&process));
