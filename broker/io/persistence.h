@@ -150,7 +150,7 @@ void persistence_checkpoint(struct persistence *persistence, struct core_port *p
 /* Gives what METRICS says of the journal; without one it says nothing. */
 void persistence_tell(const struct persistence *persistence, struct metric_figures *out);
 /* Whether the journal may be another broker's by now: it was not known to be ours for
- * PERSISTENCE_MUTE_MS.  Then nobody must hear anything of this broker. */
+ * PERSISTENCE_MUTE_MS.  Then nobody is answered (mute.h). */
 bool persistence_is_mute(const struct persistence *persistence, int64_t now_ns);
 /* Why the store of the journal is away; "": it is not, or cannot tell.  out: of
  * JOURNAL_COMPLAINT_BYTES, as UTF-8. */
