@@ -694,8 +694,10 @@ class Bus:
             self.close()
             return
         try:
-            self.fail(error)
-            self.close()
+            try:
+                self.fail(error)
+            finally:
+                self.close()
         except errors.Error:
             pass  # the exception that left the block says more
 
@@ -845,9 +847,11 @@ def _at_exit() -> None:
     error = None if is_interactive else getattr(sys, "last_value", None)
     for bus in list(_open_buses):
         try:
-            if error is not None:
-                bus.fail(error)
-            bus.close(_EXIT_S)
+            try:
+                if error is not None:
+                    bus.fail(error)
+            finally:
+                bus.close(_EXIT_S)
         except errors.Error:
             pass
 

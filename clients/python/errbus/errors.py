@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 
 from errbus._errbus import ffi, lib
 
 _ATTACHED = "__errbus_attached__"
 _CAUSES_DEEP = 32  # levels of causes of a local exception that become an error of the bus
+_EXIT_CODE_MOST = 2**31 - 1
 # The names here of calls of C that texts of the library advise.
 _NAMES = {
     "bus_admin_job_create()": "Admin.job_create()",
@@ -463,6 +464,14 @@ def raise_code(code: int, reterr: Any = None) -> None:
 # ---- to the bus -----------------------------------------------------------------------------------
 
 
+def _guarded(call: Callable[[Any], Any], of: Any, instead: Any) -> Any:
+    """What call(of) returns, or what stands for it where the code of an exception raises."""
+    try:
+        return call(of)
+    except Exception:
+        return instead
+
+
 def _type_of(kind: Type[BaseException]) -> str:
     module = getattr(kind, "__module__", "") or ""
     if module == "builtins" or module.split(".")[0] == "errbus":
@@ -471,15 +480,22 @@ def _type_of(kind: Type[BaseException]) -> str:
     return f"{module}.{name}"[-200:]
 
 
+def _trace_of(error: BaseException) -> str:
+    return "".join(
+        traceback.format_exception(type(error), error, error.__traceback__, chain=False)
+    )
+
+
 def _causes_here(error: BaseException) -> List[BaseException]:
-    below: List[BaseException] = list(getattr(error, "exceptions", ()))  # of a group
+    below: List[Any] = _guarded(lambda group: list(getattr(group, "exceptions", ())), error, [])
     if isinstance(error, Error) and error.error is not None:
         below.append(error.error)
     if error.__cause__ is not None:
         below.append(error.__cause__)
     elif error.__context__ is not None and not error.__suppress_context__:
         below.append(error.__context__)
-    return [one for i, one in enumerate(below) if one not in below[:i]]
+    causes = {id(one): one for one in below if isinstance(one, BaseException)}
+    return list(causes.values())
 
 
 def _cancelled() -> Tuple[Type[BaseException], ...]:
@@ -489,11 +505,40 @@ def _cancelled() -> Tuple[Type[BaseException], ...]:
     return (asyncio.CancelledError,) if asyncio is not None else ()
 
 
+def _check_file(name: str, path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except (OSError, ValueError) as error:  # ValueError: no file has such a name
+        raise Invalid(f"attachment {name!r}: the file cannot be opened: {error}") from None
+
+
+def _check_names(name: str, names: List[bytes]) -> None:
+    """Whether an error takes attachments with these names, of which the last one is new."""
+    trial = own(lib.shim_error_new(b"python.Exception", ffi.NULL, b""))
+    codes = [lib.bus_error_add_data(trial, one, ffi.NULL, 0) for one in names]
+    if codes[-1] == lib.BUS_EFULL:
+        raise Full(
+            f"attachment {name!r}: the exception has {len(names) - 1} attachments, and takes no "
+            "more: attach several files as one"
+        )
+    if codes[-1] == lib.BUS_EINVAL:
+        raise Invalid(
+            f"{name!r} is no name of an attachment: it has 1 to {lib.BUS_NAME_BYTES_MAX} bytes, and "
+            "no control characters"
+        )
+    if codes[-1] != lib.BUS_OK:
+        raise_code(codes[-1])
+
+
 def attach(error: BaseException, name: str, data: Any = None, path: Optional[str] = None) -> None:
     """Attaches bytes or a str, or the file at path, to an exception.  When the exception becomes an
     error of the bus, Admin.attachment() fetches the bytes by this name.  They leave this process
-    with disclosure="full" alone.  An exception has 16 attachments at most.  Raises Invalid for a
-    RemoteError, which has the attachments of its own party."""
+    with disclosure="full" alone.  A second attachment of the same name replaces the first one.
+    Raises Full for more than 16 attachments, and Invalid for a file that cannot be opened and for a
+    text that is no name.  A file that is gone later is noted in the traceback of the error.  Raises
+    Invalid for a RemoteError, which has the attachments of its own party."""
+    from errbus._given import utf8  # which imports this module
+
     if isinstance(error, RemoteError):
         raise Invalid(
             f"attachment {name!r}: the error of party {error.party} takes none; raise an exception "
@@ -502,15 +547,33 @@ def attach(error: BaseException, name: str, data: Any = None, path: Optional[str
     if (data is None) == (path is None):
         raise Invalid(f"attachment {name!r}: give either data or path, and not both")
     if path is not None:
-        kept: Tuple[Any, ...] = (path.encode(),)
+        _check_file(name, path)
+        kept: Tuple[Any, ...] = (utf8(name), os.fsencode(path))
     else:
         raw = data.encode() if isinstance(data, str) else bytes(data)
-        kept = (raw, len(raw))
-    error.__dict__.setdefault(_ATTACHED, {})[name] = kept
+        kept = (utf8(name), raw, len(raw))
+    attached: Dict[str, Tuple[Any, ...]] = error.__dict__.setdefault(_ATTACHED, {})
+    others = [one[0] for key, one in attached.items() if key != name]
+    _check_names(name, [*others, kept[0]])
+    attached[name] = kept
+
+
+def _add_attachments(error: BaseException, handle: Any) -> str:
+    """Adds what attach() kept.  Returns lines about what could not be added: the exception is told
+    without it."""
+    lost = ""
+    for name, kept in error.__dict__.get(_ATTACHED, {}).items():
+        is_file = len(kept) == 2
+        code = (lib.bus_error_add_file if is_file else lib.bus_error_add_data)(handle, *kept)
+        if code != lib.BUS_OK:
+            what = os.fsdecode(kept[1]) if is_file else f"its {kept[2]} bytes"
+            lost += f"errbus: attachment {name!r} is missing: {what} could not be attached\n"
+    return lost
 
 
 def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> Any:
-    """The error of the bus for an exception, with its causes; NULL for None."""
+    """The error of the bus for an exception, with its causes; NULL for None.  It does not raise: who
+    settles a slot with an exception has nothing else to settle it with."""
     if error is None:
         return ffi.NULL
     if isinstance(error, RemoteError) and error._handle is not None:
@@ -518,27 +581,23 @@ def to_handle(error: Optional[BaseException], _seen: Tuple[int, ...] = ()) -> An
     if isinstance(error, RemoteError):
         type_name, message, trace = error.type, error.message, error.remote_traceback
     else:
-        type_name, message = _type_of(type(error)), str(error)
-        trace = "".join(
-            traceback.format_exception(type(error), error, error.__traceback__, chain=False)
-        )
+        type_name = _guarded(_type_of, type(error), "python.Exception")
+        message = _guarded(str, error, "its text is not known: its __str__() raises")
+        trace = _guarded(_trace_of, error, "")
     handle = own(
         lib.shim_error_new(
             type_name.encode("utf-8", "replace"), ffi.NULL, message.encode("utf-8", "replace")
         )
     )
+    trace += _add_attachments(error, handle)
     lib.bus_error_set_stacktrace(handle, trace.encode("utf-8", "replace"))
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         lib.bus_error_set_kind(handle, b"terminated")
-        if isinstance(error, SystemExit) and isinstance(error.code, int) and error.code >= 0:
-            lib.bus_error_set_exit_code(handle, error.code)
+        code = error.code if isinstance(error, SystemExit) else None
+        if isinstance(code, int) and 0 <= code <= _EXIT_CODE_MOST:
+            lib.bus_error_set_exit_code(handle, code)
     elif isinstance(error, _cancelled()):
         lib.bus_error_set_kind(handle, b"cancelled")
-    for name, data in getattr(error, _ATTACHED, {}).items():
-        words = (handle, name.encode(), *data)
-        code = lib.bus_error_add_file(*words) if len(data) == 1 else lib.bus_error_add_data(*words)
-        if code != lib.BUS_OK:
-            raise_code(code)
     seen = _seen + (id(error),)
     if len(seen) <= _CAUSES_DEEP:
         for cause in _causes_here(error):

@@ -132,10 +132,24 @@ def test_attachments_of_an_exception_are_fetched(broker, tmp_path):
         assert rows["state"] == errbus.Attachment("state", 3_000_000, 3_000_000, "whole")
         assert admin.attachment("default", caught.value.id, "batch") == b"b" * 10
         assert admin.attachment("default", caught.value.id, "state") == file.read_bytes()
-    with pytest.raises(errbus.Invalid):
-        missing = ValueError("no file")
-        errbus.attach(missing, "file", path=str(tmp_path / "none"))
-        alice.slot("w").fail(missing)
+
+
+@pytest.mark.parametrize("name,given,kind,said", [
+    ("file", {"path": "/no/such"}, errbus.Invalid, "No such file"),
+    ("file", {"path": "\0"}, errbus.Invalid, "cannot be opened"),
+    ("", {"data": b""}, errbus.Invalid, "is no name of an attachment"),
+    ("a\nb", {"data": b""}, errbus.Invalid, "is no name of an attachment"),
+    ("n" * 201, {"data": b""}, errbus.Invalid, "is no name of an attachment"),
+    ("\ud800", {"data": b""}, errbus.Invalid, "is no text"),
+    ("another", {"data": b""}, errbus.Full, "has 16 attachments"),
+])
+def test_what_cannot_be_attached_is_said_at_once(name, given, kind, said):
+    error = ValueError("no batch")
+    for number in range(16 if kind is errbus.Full else 0):
+        errbus.attach(error, str(number), b"")
+    with pytest.raises(kind, match=said):
+        errbus.attach(error, name, **given)
+    errbus.attach(error, "0", b"instead")
 
 
 def test_a_report_has_the_root_and_who_failed_of_it(broker):

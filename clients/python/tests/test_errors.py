@@ -15,7 +15,7 @@ import pytest
 from conftest import until
 
 import errbus
-from errbus.errors import KINDS
+from errbus.errors import KINDS, _type_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = f"{HERE}/traceback_program.py"
@@ -194,6 +194,97 @@ def test_each_kind_is_raised_as_its_class(broker, scenario):
     assert error.kind == scenario.__name__ and type(error) is KINDS[error.kind]
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error) and again.kind == error.kind
+
+
+# ---- an exception whose own code does not work, or whose attachment is gone ----------------------
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Equal(Exception):
+    """No two of its kind can be compared, and what it calls exceptions are none."""
+
+    exceptions = ["one", 2]
+
+    def __eq__(self, other):
+        raise RuntimeError("not to be compared")
+
+
+class Torn(Exception):
+    @property
+    def exceptions(self):
+        raise RuntimeError("closed")
+
+
+def with_a_file_that_is_gone(folder):
+    error = ValueError("no batch")
+    file = folder / "log"
+    file.write_text("")
+    errbus.attach(error, "log", path=str(file))
+    errbus.attach(error, "batch", b"b")
+    file.unlink()
+    return error
+
+
+ODD = {
+    "a file that is gone": with_a_file_that_is_gone,
+    "no text": lambda folder: Silent(),
+    "no comparison": lambda folder: Equal("no batch"),
+    "no group": lambda folder: Torn("no batch"),
+    "an exit code of 41 bits": lambda folder: SystemExit(1 << 40),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_any_exception_settles_its_slot_and_ends_its_party(broker, tmp_path, kind):
+    bob, error = broker.open("bob"), ODD[kind](tmp_path)
+    with pytest.raises(type(error)) as caught:
+        with broker.open("alice", disclosure="full") as alice:
+            with alice.slot("w"):
+                try:
+                    raise Equal("the cause")
+                except Equal:
+                    raise error
+    assert caught.value is error
+    got = raised(bob.get, "alice/w", 0, 20)
+    assert (got.type, got.party) == (_type_of(type(error)), "alice")
+    assert got.causes[0].message == "the cause" and "raise error" in got.remote_traceback
+    if kind == "a file that is gone":
+        assert got.attachments == ("batch",) and got.message == "no batch"
+        assert "attachment 'log' is missing: " in got.remote_traceback.splitlines()[-1]
+    if kind == "no text":
+        assert "__str__() raises" in got.message
+    with pytest.raises(errbus.Closed):
+        alice.publish("w", b"")
+
+
+def test_a_worker_fails_a_request_with_any_exception(broker, tmp_path):
+    master, member = broker.open("master"), broker.open("w0")
+    kinds = iter(ODD)
+
+    @member.worker("master/tasks", group="team")
+    def fail(task):
+        raise ODD[next(kinds)](tmp_path)
+
+    for kind in ODD:
+        got = raised(master.request, "tasks", b"", None, 20)
+        assert got.root.type == _type_of(type(ODD[kind](tmp_path)))
+
+
+def test_a_party_that_cannot_fail_is_closed_all_the_same(broker, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        with broker.open("alice") as alice:
+            monkeypatch.setattr(alice, "fail", raise_interrupt)
+            raise ValueError("no batch")
+    with pytest.raises(errbus.Closed):
+        alice.publish("w", b"")
+
+
+def raise_interrupt(_error):
+    raise KeyboardInterrupt
 
 
 def test_a_notice_is_returned_and_never_raised(broker):
