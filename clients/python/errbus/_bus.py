@@ -127,8 +127,9 @@ class Bus:
     """A membership; errbus.open() makes it.  Any thread may call it at any time.
 
     Times are in seconds; None stands for no limit.  Ctrl-C ends every wait.  The end of a `with`
-    block leaves the job.  An exception that leaves the block fails the party.  So does an exception
-    that ends the program, but for sys.exit(): outside of the block it leaves, whatever its status.
+    block leaves the job, as close() does.  An exception that leaves the block fails the party.  So
+    does an exception that ends the program, but for sys.exit(): outside of the block it leaves,
+    whatever its status.
     """
 
     def __init__(self, place: Any, send_timeout: Optional[float]) -> None:
@@ -651,12 +652,14 @@ class Bus:
     def close(self, timeout: float = 5) -> None:
         """Leaves the job: open slots fail with kind party_left.  Received values stay valid.  A
         second call does nothing.  Raises TimedOut if the broker did not acknowledge everything
-        within timeout seconds, Settled if it refused something, and Lost if it is out of reach."""
+        within timeout seconds, Lost if it is out of reach, and Settled if it refused something that
+        no flush() told of.  The party has left then, too."""
         try:
             self._call(lib.bus_stop)
             code = _wait.in_slices(
                 lambda ms: int(self._call(lambda bus: lib.bus_flush(bus, ms))), timeout
             )
+            refusal = self._refusal_told() if code == lib.BUS_ESETTLED else None
         except errors.Closed:
             return
         except BaseException:
@@ -666,6 +669,21 @@ class Bus:
         closed = self._close_now(0 if is_over else 1)
         if code == lib.BUS_ETIMEDOUT or closed not in (lib.BUS_OK, lib.BUS_EFENCED):
             errors.raise_code(closed if closed != lib.BUS_OK else code)
+        if refusal is not None:
+            raise refusal
+
+    def _refusal_told(self) -> errors.Settled:
+        """What close() raises for what flush() told it: refusals() has nothing after it."""
+        try:
+            refused = self.refusals()
+        except errors.Closed:
+            refused = []  # another thread closed the bus meanwhile
+        settled = errors.Settled(
+            f"the broker refused something that party {self.party} of job {self.job} sent"
+            + (f" ({len(refused)} in all): {refused[-1]}" if refused else "")
+        )
+        settled.error = settled.__cause__ = refused[-1] if refused else None
+        return settled
 
     def _close_now(self, timeout: float) -> int:
         """Closes the handle when no other thread is in a call."""

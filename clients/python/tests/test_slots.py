@@ -211,3 +211,53 @@ def test_a_block_that_raises_fails_its_party(broker):
     with pytest.raises(errbus.Closed):
         carol.publish("w", b"x")
     carol.close()
+
+
+def commit_in_vain(slot):
+    """Commits a slot that has failed, of which this party may know already."""
+    try:
+        slot.commit(b"too late")
+    except errbus.Settled:
+        pass
+
+
+def with_a_late_value(broker, alice):
+    slot = alice.slot("w", deadline=0.05)
+    with pytest.raises(errbus.Deadline):
+        broker.open("bob").get("alice/w", 0, 20)
+    commit_in_vain(slot)
+    return "deadline"
+
+
+def with_an_unknown_need(broker, alice):
+    commit_in_vain(alice.slot("w", needs=[("bob/never", 0)]))
+    return "errbus.need_unknown"
+
+
+@pytest.mark.parametrize("refused", [with_a_late_value, with_an_unknown_need])
+@pytest.mark.parametrize("end", ["close", "with"])
+def test_the_end_of_a_bus_tells_what_the_broker_refused(broker, refused, end):
+    with pytest.raises(errbus.Settled, match=r"sent \([12] in all\): .*alice/w#0") as told:
+        if end == "close":
+            alice = broker.open("alice")
+            why = refused(broker, alice)
+            alice.close()
+        else:
+            with broker.open("alice") as alice:
+                why = refused(broker, alice)
+    assert told.value.error.find(why) and told.value.__cause__ is told.value.error
+    with pytest.raises(errbus.Closed):
+        alice.publish("w", b"")
+    alice.close()
+    broker.open("alice").close()  # the party has left
+
+
+def test_the_end_of_a_bus_is_silent_of_what_was_told(broker):
+    with broker.open("alice") as alice:
+        with_an_unknown_need(broker, alice)
+        with pytest.raises(errbus.Settled):
+            alice.flush(20)
+    with pytest.raises(ValueError, match="says more"):
+        with broker.open("alice") as alice:
+            with_an_unknown_need(broker, alice)
+            raise ValueError("says more")
