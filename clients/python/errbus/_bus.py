@@ -37,6 +37,9 @@ _SEQ_MOST = 2**63 - 1
 _INT_MOST = 2**31 - 1
 _DEADLINE_MOST_MS = 86400000
 
+# What a worker ends with and says nothing of: all other calls of the party raise it, too.
+PARTY_IS_OVER = (errors.Closed, errors.Ended, errors.Fenced, errors.Lost)
+
 Slots = Iterable[Tuple[str, int]]
 
 _open_buses: "weakref.WeakSet[Bus]" = weakref.WeakSet()
@@ -522,9 +525,11 @@ class Bus:
         task.
 
         The result of the function is the reply to a request (None: an empty one), and its exception
-        fails the request.  If a task is no request, an exception of the function brings the task
-        back to the group, for deliver_max deliveries in all.  credit, deliver_max, lease: as in
-        subscribe().  The threads end with the bus.
+        fails the request.  So does a result that is no value.  If a task is no request, an exception
+        of the function brings the task back to the group, for deliver_max deliveries in all.
+        credit, deliver_max, lease: as in subscribe().  The threads end with the bus.  If the broker
+        refuses the subscription, each thread ends with that exception: threading.excepthook()
+        prints it.
         """
 
         def decorate(function: Callable[[Message], Any]) -> Callable[[Message], Any]:
@@ -739,29 +744,30 @@ class Bus:
         )
 
 
+def _settle_with(task: Message, error: BaseException) -> None:
+    try:
+        task.fail(error) if task.is_request else task.reject(error)
+    except errors.Settled:
+        pass  # the function settled it
+
+
 def _serve(sub: Subscription, function: Callable[[Message], Any]) -> None:
     while True:
         try:
             task = sub.recv()
         except (errors.RemoteError, errors.Overrun):
             continue
-        except errors.Error:
+        except PARTY_IS_OVER:
             return
         try:
             result = function(task)
-        except BaseException as error:
-            if not task.is_settled:
-                task.fail(error) if task.is_request else task.reject(error)
-            continue
-        try:
             if not task.is_settled:
                 if task.is_request:
                     task.reply(b"" if result is None else result)
                 else:
                     task.ack()
-        except (errors.Error, TypeError) as error:
-            if not task.is_settled:
-                task.fail(error)
+        except BaseException as error:
+            _settle_with(task, error)
 
 
 def open(

@@ -29,7 +29,9 @@ import errbus
 from errbus import errors
 from errbus._aio_admin import Admin, Tap
 from errbus._aio_wait import Descriptor, Opening, Room, at_once_as, in_thread, in_thread_as
-from errbus._bus import SEND_TIMEOUT_S, Gathered, Run, Slots
+from errbus._bus import (
+    PARTY_IS_OVER, SEND_TIMEOUT_S, Gathered, Run, Slots, _settle_with,
+)
 from errbus._errbus import ffi, lib
 from errbus._given import number_of, utf8
 from errbus._sub import PartyEnded, ended, value_of
@@ -505,7 +507,7 @@ class Bus:
         lease: float = 0,
     ) -> Callable[[_Work], _Work]:
         """As errbus.Bus.worker(), with a coroutine function.  threads: the number of tasks of the
-        loop that call it."""
+        loop that call it.  The exception handler of the loop tells of a refused subscription."""
 
         def decorate(function: _Work) -> _Work:
             for _ in range(threads):
@@ -590,7 +592,11 @@ async def _serve(sub: Subscription, function: Callable[[Message], Awaitable[Any]
             task = await sub.recv()
         except (errors.RemoteError, errors.Overrun):
             continue
-        except errors.Error:
+        except PARTY_IS_OVER:
+            return
+        except errors.Error as error:
+            told = {"message": f"a worker of {sub._sub._patterns} has ended", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
             return
         try:
             result = await function(task)
@@ -600,8 +606,7 @@ async def _serve(sub: Subscription, function: Callable[[Message], Awaitable[Any]
                 else:
                     task.ack()
         except BaseException as error:
-            if not task.is_settled:
-                task.fail(error) if task.is_request else task.reject(error)
+            _settle_with(task, error)
             if not isinstance(error, Exception):
                 raise
 

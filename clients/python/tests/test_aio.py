@@ -332,6 +332,29 @@ def test_a_worker_of_the_same_loop_waits_for_room_to_reply(tight):
     run(main())
 
 
+def test_a_refused_worker_is_told_to_the_loop(broker):
+    async def main():
+        loop, told = asyncio.get_running_loop(), []
+        refused = loop.create_future()
+
+        def tell(_loop, what):
+            told.append(what["exception"])
+            refused.set_result(None)
+
+        loop.set_exception_handler(tell)
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            for deliveries in (2, 3):
+                @bob.worker("alice/tasks", group="team", deliver_max=deliveries)
+                async def nothing(task):
+                    return None
+
+                await bob.flush(20)
+            await refused
+        assert [type(one) for one in told] == [errbus.Denied]
+
+    run(main())
+
+
 def test_a_cancelled_barrier_is_left_and_all_of_a_loop_may_wait_at_one(broker):
     async def is_there(admin):
         edges = (await admin.why("pair")).edges

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """Subscriptions, durable names, groups and requests."""
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -91,6 +92,55 @@ def test_a_worker_answers_fails_and_keeps_values(broker):
     assert 'raise ValueError("unlucky")' in caught.value.root.remote_traceback
     gc.collect()
     assert list(seen[0]) == [1, 2], "the bytes outlive the reply"
+
+
+def released():
+    view = memoryview(b"gone")
+    view.release()
+    return view
+
+
+@pytest.mark.parametrize("result,kind", [
+    ("\ud800", "python.UnicodeEncodeError"), ({}, "python.TypeError"),
+    (released(), "python.ValueError"),
+])
+def test_a_result_that_is_no_value_fails_the_request_and_the_worker_goes_on(broker, result, kind):
+    master, member = broker.open("master"), broker.open("w0")
+
+    @member.worker("master/tasks", group="team")
+    def answer(task):
+        return b"good" if bytes(task) == b"good" else result
+
+    with pytest.raises(errbus.Application) as caught:
+        master.request("tasks", b"bad", timeout=20)
+    assert caught.value.root.type == kind
+    assert bytes(master.request("tasks", b"good", timeout=20)) == b"good"
+
+
+def test_a_worker_may_settle_its_task_and_raise(broker):
+    master, member = broker.open("master"), broker.open("w0")
+
+    @member.worker("master/tasks", group="team")
+    def answer(task):
+        task.reply(b"done")
+        raise ValueError("afterwards")
+
+    for _ in range(2):
+        assert bytes(master.request("tasks", b"", timeout=20)) == b"done"
+
+
+def test_a_refused_worker_is_told_and_one_that_ends_with_its_bus_is_silent(broker, monkeypatch):
+    member, told = broker.open("w0"), []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    for deliveries in (2, 3):
+        member.worker("master/tasks", group="team", deliver_max=deliveries)(lambda task: None)
+        member.flush(20)
+    threads = member._workers
+    threads[1].join(20)
+    member.close()
+    threads[0].join(20)
+    assert [(one.thread, one.exc_type) for one in told] == [(threads[1], errbus.Denied)]
+    assert "the group exists with another pattern" in str(told[0].exc_value)
 
 
 def test_a_task_that_raises_is_a_dead_letter_in_the_end(broker):
