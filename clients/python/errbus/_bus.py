@@ -31,6 +31,7 @@ DISCLOSURES = {"full": 1, "message": 2, "type": 3, "none": 4}
 RUN_RULES = {"as_found": 0, "continue": 1, "follow": 2, "next": 3}
 _USERS_WAIT_S = 10.0  # close() waits so long for calls of other threads
 _EXIT_S = 1.0
+_ASK_MOST_MS = 6400  # a party that is over asks over a new connection in each slice
 SEND_TIMEOUT_S = 30.0
 _NO_REQUEST = 2**64 - 1
 _SEQ_MOST = 2**63 - 1
@@ -610,15 +611,20 @@ class Bus:
         """Waits for the final verdict on this attempt.  Returns the root of all errors, which is
         the same at each party.  Raises TimedOut after timeout seconds, and Closed if the job ended
         without a failure."""
-        out = ffi.new("struct bus_error **")
-        code = _wait.in_slices(
-            lambda ms: int(self._call(lambda bus: lib.bus_verdict(bus, ms, out))), timeout
-        )
-        if code == lib.BUS_ETIMEDOUT:
-            raise self._late("the final verdict", timeout, f"errbus verdict {self.job}")
-        if code != lib.BUS_OK:
-            errors.raise_code(code)
-        return errors.from_handle(errors.own(out[0]))
+        out = ffi.gc(ffi.new("struct bus_error **"), lib.bus_error_unref)
+
+        def call() -> None:
+            code = _wait.in_slices(
+                lambda ms: int(self._call(lambda bus: lib.bus_verdict(bus, ms, out))),
+                timeout, longest_ms=_ASK_MOST_MS,
+            )
+            if code == lib.BUS_ETIMEDOUT:
+                raise self._late("the final verdict", timeout, f"errbus verdict {self.job}")
+            if code != lib.BUS_OK:
+                errors.raise_code(code)
+
+        call() if timeout is not None and timeout <= 0 else _wait.on_thread(call)
+        return errors.from_handle(errors.own(lib.bus_error_ref(out[0])))
 
     @property
     def failure(self) -> Optional[errors.RemoteError]:

@@ -76,19 +76,22 @@ def slice_of(timeout: Optional[float]) -> int:
 
 
 def in_slices(
-    call: Callable[[int], Any], timeout: Optional[float], takes_slices: bool = False
+    call: Callable[[int], Any], timeout: Optional[float], takes_slices: bool = False,
+    longest_ms: int = SLICE_MS,
 ) -> int:
     """Repeats call(timeout_ms) while it returns BUS_ETIMEDOUT, for timeout seconds at most.  Returns
-    the last code.  takes_slices: the call knows slice_of()."""
+    the last code.  takes_slices: the call knows slice_of().  longest_ms: slices double up to this,
+    for a call that begins anew with each slice."""
     end = None if timeout is None else time.monotonic() + timeout
-    whole = slice_of(timeout) if takes_slices else SLICE_MS
+    slice_ms = SLICE_MS
     while True:
-        left_ms = SLICE_MS if end is None else to_ms(end - time.monotonic())
-        is_last = end is not None and left_ms <= SLICE_MS
-        code = int(call(left_ms if is_last else whole))
+        left_ms = slice_ms if end is None else to_ms(end - time.monotonic())
+        is_last = end is not None and left_ms <= slice_ms
+        code = int(call(left_ms if is_last else slice_of(timeout) if takes_slices else slice_ms))
         if code != lib.BUS_ETIMEDOUT or is_last:
             return code
         _look()
+        slice_ms = min(2 * slice_ms, longest_ms)
 
 
 def for_room(
@@ -118,20 +121,23 @@ def _wait_for(done: threading.Event) -> None:
 
 
 def on_thread(call: Callable[[], None]) -> None:
-    """Runs a call that does not come in slices on a thread of its own, so that Ctrl-C ends the wait
-    for it.  The call goes on until its own time is up."""
+    """Runs a call that does not come in short slices on a thread of its own, so that Ctrl-C ends the
+    wait for it.  The call goes on until its own time is up, or until its next slice."""
     raised: List[BaseException] = []
-    done = threading.Event()
+    done, given_up = threading.Event(), threading.Event()
 
     def run() -> None:
         try:
-            call()
+            until(given_up, call)
         except BaseException as error:
             raised.append(error)
         done.set()
 
-    threading.Thread(target=run, name="errbus-call", daemon=True).start()
-    _wait_for(done)
+    try:
+        threading.Thread(target=run, name="errbus-call", daemon=True).start()
+        _wait_for(done)
+    finally:
+        given_up.set()
     if raised:
         raise raised.pop()
 

@@ -30,13 +30,13 @@ def hear_interrupts():
 
 class SlowLink:
     """A relay to a port of this machine that takes so many bytes a second, and gives back as many as
-    come."""
+    come.  In both directions each piece is so many seconds on its way."""
 
     PIECE = 65536
 
-    def __init__(self, target, bytes_per_s):
+    def __init__(self, target, bytes_per_s=None, delay_s=0):
         host, port = target.split("//")[-1].rsplit(":", 1)
-        self._target, self._rate = (host, int(port)), bytes_per_s
+        self._target, self._rate, self._delay_s = (host, int(port)), bytes_per_s, delay_s
         self._door = socket.socket()
         self._door.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.PIECE)  # a short queue
         self._door.bind(("127.0.0.1", 0))
@@ -62,6 +62,7 @@ class SlowLink:
                 piece = source.recv(self.PIECE)
                 if not piece:
                     break
+                time.sleep(self._delay_s)
                 sink.sendall(piece)
                 if rate is not None:
                     time.sleep(len(piece) / rate)

@@ -355,6 +355,22 @@ def test_a_refused_worker_is_told_to_the_loop(broker):
     run(main())
 
 
+def test_a_verdict_that_is_given_up_leaves_no_thread(broker):
+    def is_asking():
+        return any(thread.name == "errbus-call" for thread in threading.enumerate())
+
+    async def main():
+        async with errbus.aio.open(broker.endpoint, party="bob") as bob:
+            wait = asyncio.ensure_future(bob.verdict())
+            while not is_asking():
+                await asyncio.sleep(0.01)
+            wait.cancel()
+            while is_asking():
+                await asyncio.sleep(0.01)
+
+    run(main())
+
+
 def test_a_cancelled_barrier_is_left_and_all_of_a_loop_may_wait_at_one(broker):
     async def is_there(admin):
         edges = (await admin.why("pair")).edges

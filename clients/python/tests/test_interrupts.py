@@ -68,7 +68,8 @@ while True:
 """
 WAITS = ["bus.get('zoe/w', 0)", "bus.stands('zoe/w', 0)", "bus.gather([('zoe/w', 0)])",
          "next(sub)", "sub.recv(60)", "next(sub.outcomes())", "bus.request('tasks', b'')",
-         "bus.verdict()", "pair[0].membership(epoch)", "pair[0].barrier(epoch)", "tap.next()",
+         "bus.verdict()", "(small.fail(), small.verdict())", "pair[0].membership(epoch)",
+         "pair[0].barrier(epoch)", "tap.next()",
          "aio(lambda bus: bus.verdict())", "aio(lambda bus: bus.stands('zoe/w', 0))",
          "admin.report('pair', wait=True)",
          "errbus.open('tcp://127.0.0.1:9', party='late', timeout=60)"]
@@ -341,7 +342,7 @@ def test_close_ends_the_waits_of_other_threads(broker, wait):
     threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:
         thread.start()
-    until_in({"in_slices"}, threads)
+    until_in({"in_slices", "on_thread"}, threads)
     bus.close()
     for thread in threads:
         thread.join(20)

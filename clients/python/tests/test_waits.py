@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MPL-2.0
 """Waits in slices: for everybody else each is one wait, and a deadlock can end it."""
+import asyncio
+
 import pytest
 
 import errbus
-from conftest import until
+import errbus.aio
+from conftest import SlowLink, until
 
 # Longer than any slice: a wait that began anew with each slice never gets so old.
 OLD_S = 2.5
@@ -127,3 +130,24 @@ def test_an_interrupted_barrier_is_left(broker):
         zoe.publish("go", b"")
         zoe.barrier(epoch, 20)
         assert child.communicate(timeout=20)[0] == "passed\n"
+
+
+@pytest.mark.parametrize("is_aio", [False, True])
+def test_a_verdict_comes_over_a_long_link(broker, is_aio):
+    """A party that is over asks over a new connection, which takes several round trips of 60 ms."""
+    bob = broker.open("bob")
+    with SlowLink(broker.endpoint, delay_s=0.03) as link:
+        broker.endpoint = f"tcp://{link.address},data={broker.data.split('//')[-1]}"
+        alice = broker.open("alice")
+        alice.fail(ValueError("no batch"))
+        with pytest.raises(errbus.TimedOut):
+            alice.verdict(0.5)
+        bob.close()
+        if is_aio:
+            async def main():
+                return await errbus.aio.Bus(alice).verdict(60)
+
+            verdict = asyncio.run(main())
+        else:
+            verdict = alice.verdict(60)
+        assert verdict.message == "no batch"
