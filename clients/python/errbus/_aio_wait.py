@@ -187,13 +187,16 @@ class Room:
         """Repeats a call that raises Full, whenever there is room again, for send_timeout seconds,
         which begin anew while the broker takes what the call waits behind.  The call does not wait
         itself: the loop goes on, and with it the readers that make room.  topic: its own; None: it
-        is a reply.  Raises Full at once for what waiting makes no room for."""
+        is a reply.  Raises Full at once for what waiting makes no room for, and after Bus.stop(): a
+        stopped bus waits for no room, and its descriptor for room stays readable."""
         seen, end = -1, 0.0
         while True:
+            is_stopped = self._bus._is_stopped
             try:
                 return call()
             except errors.Full as full:
-                if full.error is not None and full.error.type == _NEVER_FITS:
+                never_fits = full.error is not None and full.error.type == _NEVER_FITS
+                if never_fits or (is_stopped and not self._is_closed):
                     raise
                 now, progress = time.monotonic(), self._progress(topic)
                 if progress != seen:

@@ -144,6 +144,7 @@ class Bus:
         self._left: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # news: the last user left
         self._box = [pointer]  # from here on __del__() closes the bus
         self._send_timeout = send_timeout
+        self._is_stopped = False
         self._workers: List[threading.Thread] = []
         self._replies: str = ffi.string(lib.bus_replies(pointer)).decode()
         self.party: str = ffi.string(lib.bus_party(pointer)).decode()
@@ -659,6 +660,7 @@ class Bus:
         """Ends all waits of this bus, present and future: they raise Closed.  So does each call that
         promises or writes."""
         self._call(lib.bus_stop)
+        self._is_stopped = True  # not before: Room looks at it, and calls the library then
 
     def close(self, timeout: float = 5) -> None:
         """Leaves the job: open slots fail with kind party_left.  Received values stay valid.  A
@@ -666,7 +668,7 @@ class Bus:
         within timeout seconds, Lost if it is out of reach, and Settled if it refused something that
         no flush() told of.  The party has left then, too."""
         try:
-            self._call(lib.bus_stop)
+            self.stop()
             code = _wait.in_slices(
                 lambda ms: int(self._call(lambda bus: lib.bus_flush(bus, ms))), timeout
             )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MPL-2.0
 """Calls that send: they wait for room while that helps, and for no longer."""
+import asyncio
 import signal
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 import errbus
+import errbus.aio
 from conftest import SlowLink, until
 
 OUTBOX = 65536
@@ -127,6 +129,43 @@ def test_a_stopped_bus_waits_for_no_room(broker, still):
     assert took < 1 and worked < 0.2
     go_on()
     until(lambda: committed(slot))
+
+
+@pytest.mark.parametrize("stops_first", [True, False])
+def test_a_stopped_bus_of_asyncio_waits_for_no_room(broker, still, stops_first, monkeypatch):
+    turns = []
+
+    def commit(slot, value, copy=True):
+        turns.append(value)
+        assert len(turns) < 100, "it turns and turns"
+        return commit_once(slot, value, copy)
+
+    commit_once = errbus.Slot.commit
+    monkeypatch.setattr(errbus.Slot, "commit", commit)
+
+    async def main():
+        bus = await errbus.aio.open(broker.endpoint, party="alice", outbox_bytes=OUTBOX,
+                                    send_timeout=None)
+        await bus.publish("w", b"")
+        slot = await bus.slot("w")
+        await bus.flush(20)
+        go_on = still()
+        await bus.publish("v", MOST)
+        if stops_first:
+            bus.stop()
+        committing = asyncio.ensure_future(slot.commit(MOST))
+        while not turns:
+            await asyncio.sleep(0)
+        bus.stop()
+        with pytest.raises(errbus.Full):
+            await committing
+        assert len(turns) <= 1 + (not stops_first)
+        go_on()
+        await bus.flush(20)
+        await slot.commit(MOST)
+        await bus.close()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def committed(slot):
