@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import re
 import struct
 from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
 
@@ -26,6 +27,7 @@ __all__ = ["NUMPY", "Pickle", "arrays"]
 _HEAD = struct.Struct("<8sQ")  # magic number, and the length of the header that follows
 _ALIGN = 64  # alignment of each buffer in the value
 _KINDS = "biufcmMSU"  # kinds of arrays whose elements are plain bytes
+_DTYPE = re.compile(rf"[<>|][{_KINDS}][0-9]+(\[[0-9A-Za-z]+\])?")  # as numpy.dtype.str writes them
 _DEEP = 64
 _PLAIN = (bool, int, float, str, type(None))
 _ARRAY = "errbus.codec._array"
@@ -71,6 +73,13 @@ def _buffer(view: memoryview, at: Any, size: Any) -> memoryview:
     return view[at : at + size]
 
 
+def _a(kind: type, told: Any) -> Any:
+    """The same object, if it is of this class."""
+    if type(told) is not kind:
+        raise Invalid(f"the value is broken: it has {told!r} in the place of a {kind.__name__}")
+    return told
+
+
 def _plain(array: Any, codec: str) -> Any:
     """The array, contiguous.  Raises Invalid if its elements are not plain bytes."""
     if array.dtype.kind not in _KINDS or array.dtype.hasobject:
@@ -80,10 +89,11 @@ def _plain(array: Any, codec: str) -> Any:
 
 def _array_of(buffer: Any, name: Any, shape: Any) -> Any:
     """An array over these bytes, which is not copied."""
-    dtype = np.dtype(str(name))
-    if dtype.kind not in _KINDS or dtype.hasobject:
+    if type(name) is not str or _DTYPE.fullmatch(name) is None:
         raise Invalid(f"the value has an array of {name}, whose elements are not plain bytes")
-    return np.frombuffer(buffer, dtype).reshape(shape)
+    if not all(type(one) is int and one >= 0 for one in shape):
+        raise Invalid(f"the value has an array of the shape {shape!r}")
+    return np.frombuffer(buffer, np.dtype(name)).reshape(shape)
 
 
 class _Arrays:
@@ -104,7 +114,7 @@ class _Arrays:
         header, buffers = _split(self._MAGIC, value)
         try:
             return self._made(json.loads(header.decode("utf-8", "surrogatepass")), buffers)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError) as error:
             raise error if isinstance(error, Invalid) else Invalid(f"the value is broken: {error}")
 
     def _told(self, value: Any, buffers: List[memoryview], at: List[int], deep: int) -> Any:
@@ -145,17 +155,19 @@ class _Arrays:
     def _made(self, told: Any, buffers: memoryview) -> Any:
         if isinstance(told, _PLAIN):
             return told
-        kind, *rest = told
+        kind, *rest = _a(list, told)
         if kind == "b":
-            return bytes(_buffer(buffers, *rest))
+            at, size = rest
+            return bytes(_buffer(buffers, at, size))
         if kind == "a":
             at, size, name, shape = rest
-            return _array_of(_buffer(buffers, at, size), name, shape)
+            return _array_of(_buffer(buffers, at, size), name, _a(list, shape))
+        (inside,) = rest
         if kind in ("l", "t"):
-            made = [self._made(one, buffers) for one in rest[0]]
+            made = [self._made(one, buffers) for one in _a(list, inside)]
             return made if kind == "l" else tuple(made)
         if kind == "d":
-            return {str(key): self._made(one, buffers) for key, one in rest[0].items()}
+            return {key: self._made(one, buffers) for key, one in _a(dict, inside).items()}
         raise Invalid(f"arrays knows no kind {kind!r}")
 
 
@@ -224,9 +236,7 @@ class _Array:
             raise Invalid("the value has an array without bytes, or without a type")
         if shape is None:
             return _array_of(buffer, name, ())[()]
-        if type(shape) is not tuple or not all(type(one) is int and one >= 0 for one in shape):
-            raise Invalid(f"the value has an array of the shape {shape!r}")
-        return _array_of(buffer, name, shape)
+        return _array_of(buffer, name, _a(tuple, shape))
 
     def __reduce__(self) -> str:
         return "_array"

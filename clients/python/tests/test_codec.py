@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MPL-2.0
 """Codecs: an encoded value decodes to itself, and foreign bytes run no code."""
 import collections
+import json
 import os
 import pickle
 import random
@@ -176,3 +177,54 @@ def test_a_broken_value_of_arrays_raises_invalid_and_nothing_else():
             codec.arrays.decode(broken)
         except errbus.Invalid:
             pass
+
+
+PLAIN = [None, True, 0, -1, 1 << 31, 1 << 63, 1 << 70, 1.5, "", "x", "l", "b"]
+HEADERS = [
+    ["l"], ["l", "ab"], ["l", {"a": 1}], ["l", [], []], ["t", None], ["d", 5], ["d"], ["d", [1]],
+    {}, {"l": 1}, [], [[]], ["b", 0], ["b", 0, 8, 8], ["b", 0.0, 8], ["b", 0, 1 << 70], ["x", []],
+    *(["a", 0, 8, "<f8", shape] for shape in (None, 1, "1", {}, [1 << 70], [-1], [1.0], [[1]], [2])),
+    *(["a", 0, 8, name, [1]] for name in (
+        None, 8, "f8", "f8,f8", "(2,i4", "(2,)f4", "|O8", "|V8", "<f3", "<U0", "<U99999999999",
+        "<M8[x]", "<M8[99999999999999999999D]")),
+]
+
+
+def with_header(told):
+    header = json.dumps(told).encode("utf-8", "surrogatepass")
+    return codec._join(codec.arrays._MAGIC, header, [memoryview(bytes(8))])
+
+
+@pytest.mark.parametrize("told", HEADERS, ids=json.dumps)
+def test_a_header_that_encode_does_not_write_is_refused(told):
+    for header in (told, ["l", [told]], ["d", {"w": told}]):
+        with pytest.raises(errbus.Invalid):
+            codec.arrays.decode(with_header(header))
+
+
+def mutant(told, chance):
+    """The header with a part of it left out, doubled, or with something else in its place."""
+    if chance.random() < 0.2:
+        return chance.choice([*PLAIN, [], {}, *HEADERS])
+    if isinstance(told, dict):
+        return {key: mutant(one, chance) for key, one in told.items()}
+    if not isinstance(told, list):
+        return told
+    made = [mutant(one, chance) for one in told]
+    if made and chance.random() < 0.2:
+        del made[chance.randrange(len(made))]
+    if chance.random() < 0.2:
+        made.insert(chance.randrange(len(made) + 1), chance.choice(PLAIN))
+    return made
+
+
+def test_a_mutated_header_of_arrays_raises_invalid_and_nothing_else():
+    told = ["d", {"w": ["a", 0, 8, "<f8", [1]], "t": ["t", [1, ["b", 0, 8], ["l", ["y", None]]]]}]
+    chance, decoded = random.Random(7), 0
+    for _ in range(3000):
+        try:
+            codec.arrays.decode(with_header(mutant(told, chance)))
+            decoded += 1
+        except errbus.Invalid:
+            pass
+    assert decoded > 10
