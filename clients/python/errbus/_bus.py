@@ -640,7 +640,8 @@ class Bus:
     @property
     def durability(self) -> str:
         """How durable an acknowledged value is: "memory": it is gone with the broker; "process": it
-        survives the end of the broker; "disk": it survives the end of the machine."""
+        survives the end of the broker; "disk": it survives the end of the machine, which comes back
+        with its disk; "shared": so too where a broker on another machine continues."""
         level = self._call(lib.bus_durability)
         return str(ffi.string(lib.bus_durability_name(level)).decode())
 

@@ -53,6 +53,14 @@ def test_each_public_header_is_declared_or_left_out_on_purpose(monkeypatch):
     assert there - set(LEFT_OUT) == set(errbus_build.HEADERS) and set(LEFT_OUT) <= there
 
 
+def test_each_level_of_durability_is_explained():
+    from errbus._errbus import ffi, lib
+
+    levels = [getattr(lib, name) for name in dir(lib) if name.startswith("BUS_DURABILITY_")]
+    names = {ffi.string(lib.bus_durability_name(level)).decode() for level in levels}
+    assert names == set(re.findall(r'"(\w+)"', errbus.Bus.durability.__doc__)) and len(names) > 3
+
+
 def test_each_name_of_the_library_that_the_package_uses_is_there():
     import errbus._errbus
 
