@@ -169,6 +169,7 @@ static void set_state(struct journal_thread *thread, enum journal_state state)
         snprintf(thread->complaint, sizeof thread->complaint, "%s",
                  journal_complaint(thread->journal));
     thread->news.state = state;
+    thread->news.has_forgotten = journal_has_forgotten(thread->journal);
 }
 
 /* Lock, or alone. */

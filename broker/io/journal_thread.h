@@ -105,6 +105,7 @@ struct journal_news {
     uint64_t room;      /* bytes it can take on the fullest disk, */
     uint64_t aside;     /* ... and what of it was set aside when there was room */
     enum journal_state state;
+    bool has_forgotten; /* and failed by that: see journal_has_forgotten() */
 };
 
 struct journal_thread;

@@ -645,8 +645,7 @@ static void watch(struct loop *loop, bool is_busy)
 /* The broker must end: it cannot read a value back, or cannot write the journal. */
 static bool is_broken(const struct loop *loop)
 {
-    return core_port_is_broken(loop->port) ||
-           persistence_state(&loop->persistence) == JOURNAL_IS_FAILED;
+    return core_port_is_broken(loop->port) || persistence_has_failed(&loop->persistence);
 }
 
 /* The broker was stopped and has told its parties, or had no more time; or it is broken. */
@@ -658,7 +657,7 @@ static bool is_over(const struct loop *loop)
     return is_stopped || is_broken(loop);
 }
 
-bool loop_run(struct loop *loop)
+enum loop_end loop_run(struct loop *loop)
 {
     drain_monitors(loop); /* see ready.h */
     service_manager_ready(loop->manager, clock_monotonic_ns());
@@ -702,7 +701,8 @@ bool loop_run(struct loop *loop)
     else
         log_line(LOG_INFO, "stopped, as requested; parties that were not told in time: %u",
                  core_session_count(core_port_core(loop->port)));
-    return !is_broken(loop);
+    bool has_forgotten = persistence_has_forgotten(&loop->persistence);
+    return has_forgotten ? LOOP_FORGOT : is_broken(loop) ? LOOP_BROKEN : LOOP_STOPPED;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -47,9 +47,14 @@ const char *loop_data_endpoint(const struct loop *loop);
 /* The public key of the broker, as text; "": it has none, and everybody may come. */
 void loop_public_key(const struct loop *loop, char text[KEY_TEXT_BYTES + 1]);
 
-/* Until a signal says stop, and the parties were told, within a bound.  false: it could not go on.
- * The log says why it ended. */
-bool loop_run(struct loop *loop);
+/* Why a broker ended. */
+enum loop_end {
+    LOOP_STOPPED, /* a signal said so, and the parties were told, within a bound */
+    LOOP_BROKEN,  /* it could not go on */
+    LOOP_FORGOT,  /* its store lacks what it had confirmed: nobody may start it again over that */
+};
+/* The log says why, too. */
+enum loop_end loop_run(struct loop *loop);
 
 /* Sends what is on its way, within a bound, and closes.  A second signal ends all at once. */
 void loop_close(struct loop **loop);

@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2 };
+enum { EXIT_FINE = 0, EXIT_OWN_FAILURE = 1, EXIT_USAGE = 2, EXIT_FORGOT = 3 };
 
 /* The broker allocates and frees parts of up to 768 KiB.  With glibc's own thresholds each part
  * costs page faults; higher thresholds gain 20 to 40 % throughput.  glibc takes at most 32 MiB for
@@ -381,6 +381,13 @@ static bool open_journal(const struct config *config, struct service_manager *ma
     return true;
 }
 
+static int status_of(enum loop_end end)
+{
+    static const int statuses[] = {
+        [LOOP_STOPPED] = EXIT_FINE, [LOOP_BROKEN] = EXIT_OWN_FAILURE, [LOOP_FORGOT] = EXIT_FORGOT};
+    return statuses[end];
+}
+
 /* The ports come first: a start that cannot have them creates no journal.  But a spare has no ports
  * while it waits: clients look for the broker elsewhere. */
 static int run_broker(const struct config *config, enum durability durability)
@@ -414,7 +421,7 @@ static int run_broker(const struct config *config, enum durability durability)
     }
     log_start(config, loop);
     if (print_ready(loop))
-        status = loop_run(loop) ? EXIT_FINE : EXIT_OWN_FAILURE;
+        status = status_of(loop_run(loop));
     else
         log_line(LOG_ERROR, "cannot write to standard output");
 done:

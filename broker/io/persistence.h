@@ -140,6 +140,16 @@ void persistence_report_end(struct persistence *persistence);
 /* Whether the journal's state is another than when this was asked last. */
 bool persistence_has_changed(struct persistence *persistence);
 enum journal_state persistence_state(const struct persistence *persistence);
+/* Nothing more can be written. */
+static inline bool persistence_has_failed(const struct persistence *persistence)
+{
+    return persistence->news.state == JOURNAL_IS_FAILED;
+}
+/* ... for the store lacks what it had confirmed. */
+static inline bool persistence_has_forgotten(const struct persistence *persistence)
+{
+    return persistence_has_failed(persistence) && persistence->news.has_forgotten;
+}
 /* A sentence about a state that is not well; stands until the next call. */
 const char *persistence_complaint(const struct persistence *persistence);
 /* What its state means for what comes, and why; UTF-8, and stands until the next call. */

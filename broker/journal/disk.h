@@ -22,6 +22,7 @@
 /* Errnos of this layer's own. */
 #define DISK_FENCED EOWNERDEAD       /* the disk is another's by now; nothing was done */
 #define DISK_UNKNOWN EPROTONOSUPPORT /* no disk has this scheme */
+#define DISK_FORGOT ESTALE /* it lacks what it had confirmed: an older copy took its place */
 
 enum { DISK_KEEP_MS = 500, DISK_HOLDER_BYTES = 160 };
 

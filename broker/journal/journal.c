@@ -147,6 +147,11 @@ uint64_t journal_start(const struct journal *journal)
     return is_kept ? journal->checkpoint : journal->first;
 }
 
+bool journal_has_forgotten(const struct journal *journal)
+{
+    return journal->has_forgotten;
+}
+
 const char *journal_complaint(const struct journal *journal)
 {
     return journal->complaint;

@@ -143,6 +143,8 @@ void journal_set_aside(struct journal *journal, uint64_t bytes);
 uint64_t journal_synced(const struct journal *journal);
 /* Where a replay begins: at the newest whole checkpoint, or at journal_first() if there is none. */
 uint64_t journal_start(const struct journal *journal);
+/* Whether its disk lacks what it had confirmed.  Whoever opens it now goes on without that. */
+bool journal_has_forgotten(const struct journal *journal);
 /* About the last call that failed. */
 const char *journal_complaint(const struct journal *journal);
 

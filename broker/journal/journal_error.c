@@ -72,6 +72,7 @@ enum journal_err journal_complain(struct journal *journal, const char *name, con
     enum journal_err err = journal_err_of(result);
     if (err == JOURNAL_FENCED)
         return fence(journal);
+    journal->has_forgotten = journal->has_forgotten || result == -DISK_FORGOT;
     snprintf(journal->complaint, sizeof journal->complaint, "'%.1000s/%s' cannot be %s: %s",
              journal->disk->name, name, what, why_of(journal, result));
     return err == JOURNAL_MISSING || err == JOURNAL_LOCKED ? JOURNAL_IO : err;
@@ -83,6 +84,7 @@ enum journal_err journal_fail(struct journal *journal, int result)
     char more[200] = "";
     if (result == -DISK_FENCED)
         return fence(journal);
+    journal->has_forgotten = journal->has_forgotten || result == -DISK_FORGOT;
     segment_name_write(journal_last(journal)->first, name);
     if (journal->disk->why == NULL) /* a disk that says why says what to do, too */
         snprintf(more, sizeof more,

@@ -31,6 +31,7 @@ struct journal {
     uint64_t checkpoint; /* UINT64_MAX: none */
     uint64_t aside;
     char complaint[JOURNAL_COMPLAINT_BYTES];
+    bool has_forgotten;
     struct disk *disk;
     struct segment *segments; /* by position, at least one */
     size_t count;

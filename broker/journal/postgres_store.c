@@ -299,7 +299,7 @@ static int forgot(struct store *store, uint64_t seq)
              "the store forgot %s. A server that lacks that was promoted, or restored from a "
              "backup; do not start another broker before the right one is back",
              what);
-    return -EIO;
+    return -DISK_FORGOT;
 }
 
 /* ---- committing ------------------------------------------------------------------------------ */

@@ -80,11 +80,21 @@ void shard_kill(struct shard *shard, int place)
     cr_assert_eq(process_wait(&shard->brokers[place], SOON_MS), 128 + SIGKILL);
 }
 
-void shard_must_end(struct shard *shard, int place, const char *text)
+static void must_end(struct shard *shard, int place, int status, const char *text)
 {
-    cr_expect_eq(process_wait(&shard->brokers[place], SOON_MS), 1);
+    cr_expect_eq(process_wait(&shard->brokers[place], SOON_MS), status);
     cr_expect_not_null(strstr(process_complained(&shard->brokers[place]), text), "%s",
                        process_complained(&shard->brokers[place]));
+}
+
+void shard_must_end(struct shard *shard, int place, const char *text)
+{
+    must_end(shard, place, 1, text);
+}
+
+void shard_must_end_by_forgetting(struct shard *shard, int place, const char *text)
+{
+    must_end(shard, place, 3, text);
 }
 
 struct bus *shard_begin(struct shard *shard)

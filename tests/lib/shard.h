@@ -33,6 +33,8 @@ void shard_kill(struct shard *shard, int place);
 void shard_must_say(struct shard *shard, int place, const char *text);
 /* Waits until the broker there ends with 1, and says this. */
 void shard_must_end(struct shard *shard, int place, const char *text);
+/* The same with 3, for the store forgot what it had confirmed. */
+void shard_must_end_by_forgetting(struct shard *shard, int place, const char *text);
 
 /* Starts the broker at place 0, and opens alice, who publishes SHARD_VALUES. */
 struct bus *shard_begin(struct shard *shard);

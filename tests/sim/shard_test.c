@@ -216,7 +216,7 @@ static void read_all(struct broker *broker)
 static void see_result(struct broker *broker, int result)
 {
     bool is_fenced = result == -DISK_FENCED;
-    if (betrayed != NULL && result == -EIO) {
+    if (betrayed != NULL && result == -DISK_FORGOT) {
         MUST(strstr(broker->disk->why, "the store forgot") != NULL, "it says: %s",
              broker->disk->why);
         has_noticed = has_noticed || broker == betrayed;

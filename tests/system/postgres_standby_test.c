@@ -226,7 +226,7 @@ static void promote_a_lagging_standby(void)
     struct bus *alice = shard_begin(&shard);
     publish_past_a_standby(alice);
     promote_that_standby();
-    shard_must_end(&shard, 0, "the store forgot");
+    shard_must_end_by_forgetting(&shard, 0, "the store forgot");
     shard_start(&shard, 1);
     shard_must_serve(&shard, 1);
     shard_must_say(&shard, 1, "broker.forgot default/alice/1");
@@ -265,7 +265,7 @@ Test(postgres_standby, notices_that_a_spare_took_over_what_lags)
     promote_that_standby();
     shard_must_serve(&shard, 1);
     process_signal(&shard.brokers[0], SIGCONT);
-    shard_must_end(&shard, 0, "the store forgot what it had confirmed");
+    shard_must_end_by_forgetting(&shard, 0, "the store forgot what it had confirmed");
     (void)bus_close(&alice, 0);
 }
 

@@ -259,7 +259,8 @@ Test(postgres_store, learns_from_the_next_epoch_that_the_store_forgot)
         store.is_fenced = false;
         script.answers[script.count++] = (struct scripted){
             .verdict = DOOR_DONE, .fields = {"4", "40", TERMS, "next", rows[i].taken, holder}};
-        cr_expect_eq(store_keep(&store), rows[i].why == NULL ? -DISK_FENCED : -EIO, "%zu", i);
+        cr_expect_eq(store_keep(&store), rows[i].why == NULL ? -DISK_FENCED : -DISK_FORGOT, "%zu",
+                     i);
         if (rows[i].why != NULL)
             cr_expect_not_null(strstr(store.why, rows[i].why), "%s", store.why);
     }
@@ -280,7 +281,7 @@ Test(postgres_store, ends_when_the_store_forgot)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect_run(DOOR_REFUSED, "22012");
         expect_row(rows[i][0], rows[i][1]);
-        cr_expect_eq(commit(), -EIO, "%zu", i);
+        cr_expect_eq(commit(), -DISK_FORGOT, "%zu", i);
         cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
     }
 }
@@ -291,7 +292,7 @@ Test(postgres_store, ends_when_a_commit_finds_no_row)
     script.answers[script.count++] = (struct scripted){.verdict = DOOR_DONE};
     expect_greeting();
     expect_row(NULL, NULL);
-    cr_expect_eq(commit(), -EIO);
+    cr_expect_eq(commit(), -DISK_FORGOT);
     cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
     cr_expect_eq(store.seq, 7);
 }
@@ -308,7 +309,7 @@ Test(postgres_store, ends_when_its_epoch_is_of_another_holder)
             expect_run(DOOR_DOUBT, NULL);
             expect_greeting();
             expect_row_of(holders[i], "3", number);
-            cr_expect_eq(commit(), -EIO, "%s", number);
+            cr_expect_eq(commit(), -DISK_FORGOT, "%s", number);
             cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
             cr_expect_eq(store.seq, 7);
         }
@@ -320,7 +321,7 @@ Test(postgres_store, takes_no_commit_for_its_own_that_it_never_made)
     expect_run(DOOR_DOUBT, NULL);
     expect_greeting();
     expect_row("3", "9");
-    cr_expect_eq(commit(), -EIO);
+    cr_expect_eq(commit(), -DISK_FORGOT);
     cr_expect_not_null(strstr(store.why, "the store forgot"), "%s", store.why);
 }
 
