@@ -51,6 +51,9 @@ static void sort_out(const struct aggregator *aggregator, struct harvest *harves
     for (size_t i = 0; i < aggregator->silo_count; i++) {
         struct bus_want *want = &harvest->wants[i];
         const char *silo = aggregator->silos[i];
+        if (want->msg == NULL && want->error == NULL) {
+            bus_unawait(aggregator->cli.bus, want->topic, want->seq); /* it may come too late */
+        }
         if (want->msg != NULL) {
             want->error = promise_examine(want->msg, silo, count);
         } else if (want->error == NULL && harvest->is_cut_short) {

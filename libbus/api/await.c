@@ -24,17 +24,20 @@ static enum bus_err begin(struct bus *bus, const char *topic, uint64_t seq, bool
                           struct await **out_await)
 {
     struct await *await = await_find(bus, topic, seq, is_value_wanted);
-    if (await != NULL) {
+    if (await != NULL && !await->is_given_up) {
         *out_await = await;
         return BUS_OK;
     }
+    free(await);
     await = calloc(1, sizeof *await);
     if (await == NULL)
         return BUS_ENOMEM;
     enum wire_code code = CODE_EFULL;
-    do {
+    while (code == CODE_EFULL && await_has_room(bus)) {
         code = session_await(bus->session, span_text(topic), seq, is_value_wanted, &await->want);
-    } while (code == CODE_EFULL && await_drop_oldest(bus));
+        if (code == CODE_EFULL && !await_drop_oldest(bus))
+            break;
+    }
     if (code != CODE_OK) {
         free(await);
         return (enum bus_err)code;
@@ -146,7 +149,7 @@ enum bus_err bus_await(struct bus *bus, const char *topic, uint64_t seq, int64_t
     }
     blocked_end_by(bus, &blocked, err);
     if (err == BUS_ETIMEDOUT)
-        await_put_by(bus, await);
+        await_put_by(bus, await, false);
     else if (err != BUS_OK && await != NULL)
         await_drop(bus, await);
     (void)say(bus, err, topic, reterr);
@@ -228,11 +231,11 @@ static bool judge(const struct gather *gather, enum bus_err *out_err)
 }
 
 /* Lock held.  Keeps the unanswered waits for the next call. */
-static void put_all_by(struct gather *gather)
+static void put_all_by(struct gather *gather, bool is_decided)
 {
     for (size_t i = 0; i < gather->count; i++) {
         if (gather->awaits[i] != NULL)
-            await_put_by(gather->bus, gather->awaits[i]);
+            await_put_by(gather->bus, gather->awaits[i], is_decided);
     }
 }
 
@@ -268,7 +271,7 @@ static enum bus_err run(struct gather *gather, int64_t timeout_ms)
             err = api_over(bus);
     }
     blocked_end_by(bus, &blocked, err);
-    put_all_by(gather);
+    put_all_by(gather, err == BUS_OK || err == BUS_EFAILED);
     api_unlock_wake(bus);
     return err;
 }

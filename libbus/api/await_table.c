@@ -3,10 +3,15 @@
  *
  * The next call for the same slot goes on with such a wait.  So a loop of short waits, or of
  * BUS_POLL, comes to its end.  There may be many, so they are found by hash, and only those are
- * looked at that the session has an answer for.  The oldest are given up when there is no room, and
- * answered ones hold at most inbox_bytes_max. */
+ * looked at that the session has an answer for.
+ *
+ * The broker may keep no value that it has sent.  So an answer to a wait that timed out stays for
+ * LIMIT_AWAITED_MS, however many bytes it has.  Older ones, and those that a decided gather left
+ * behind, hold at most inbox_bytes_max together.  Beyond that the oldest values are given up.  Such
+ * a wait stays answered, so that a call comes for it, and that call asks the broker again. */
 #include "libbus/api/await_table.h"
 
+#include "libbus/api/clock.h"
 #include "libbus/api/event_fd.h"
 #include "libbus/api/model.h"
 
@@ -15,8 +20,19 @@
 
 enum { AWAIT_BUCKETS = 1024 };
 
+#define ANSWER_KEPT_NS (LIMIT_AWAITED_MS * INT64_C(1000000))
+
+/* The waits that were put by, each list in the order in which they came to it. */
+enum await_list {
+    AWAITS_OPEN,     /* not answered */
+    AWAITS_PROMISED, /* answered after their callers' time was up */
+    AWAITS_SPARE,    /* answered for a gather that was decided without them */
+    AWAITS_GIVEN_UP, /* answered, and their values are not here any more */
+    AWAITS_LIST_COUNT,
+};
+
 struct await_table {
-    struct list all;
+    struct list lists[AWAITS_LIST_COUNT];
     struct await *buckets[AWAIT_BUCKETS]; /* by slot */
     struct await *by_want[AWAIT_BUCKETS]; /* by the session's number */
     uint32_t count;
@@ -27,9 +43,22 @@ struct await_table {
 struct await_table *await_table_new(void)
 {
     struct await_table *table = calloc(1, sizeof *table);
-    if (table != NULL)
-        list_init(&table->all);
+    for (int i = 0; table != NULL && i < AWAITS_LIST_COUNT; i++)
+        list_init(&table->lists[i]);
     return table;
+}
+
+/* NULL: the list is empty. */
+static struct await *first_of(struct await_table *table, enum await_list list)
+{
+    struct list *head = &table->lists[list];
+    return list_is_empty(head) ? NULL : LIST_OWNER(head->next, struct await, link);
+}
+
+static void move_to(struct await_table *table, struct await *await, enum await_list list)
+{
+    list_remove(&await->link);
+    list_push(&table->lists[list], &await->link);
 }
 
 static struct await **bucket_of(struct await_table *table, const char *topic, uint64_t seq)
@@ -51,8 +80,10 @@ bool await_has_answer(const struct bus *bus)
 }
 
 /* One that was put by is answered. */
-static void note_answer(struct bus *bus, const struct await *await)
+static void note_answer(struct bus *bus, struct await *await)
 {
+    move_to(bus->awaits, await, await->is_spare ? AWAITS_SPARE : AWAITS_PROMISED);
+    await->answered_ns = api_now_ns();
     bus->awaits->answered_count++;
     bus->awaits->answered_bytes += await->item.value.bytes;
     api_signal_fd(bus->answers_fd);
@@ -87,17 +118,63 @@ void await_drop(struct bus *bus, struct await *await)
     free(await);
 }
 
-bool await_drop_oldest(struct bus *bus)
+static bool drop_first(struct bus *bus, enum await_list list)
 {
-    if (list_is_empty(&bus->awaits->all))
+    struct await *first = first_of(bus->awaits, list);
+    if (first == NULL)
         return false;
-    struct await *oldest = LIST_OWNER(bus->awaits->all.next, struct await, link);
-    await_take_out(bus, oldest);
-    await_drop(bus, oldest);
+    await_take_out(bus, first);
+    await_drop(bus, first);
     return true;
 }
 
-void await_put_by(struct bus *bus, struct await *await)
+bool await_drop_oldest(struct bus *bus)
+{
+    return drop_first(bus, AWAITS_OPEN);
+}
+
+/* Which of the lists has the answer that may go first; AWAITS_OPEN: all of them are promised. */
+static enum await_list first_to_go(struct await_table *table, int64_t now_ns)
+{
+    if (first_of(table, AWAITS_SPARE) != NULL)
+        return AWAITS_SPARE;
+    const struct await *oldest = first_of(table, AWAITS_PROMISED);
+    bool is_old = oldest != NULL && now_ns - oldest->answered_ns >= ANSWER_KEPT_NS;
+    return is_old ? AWAITS_PROMISED : AWAITS_OPEN;
+}
+
+bool await_has_room(struct bus *bus)
+{
+    struct await_table *table = bus->awaits;
+    if (table->answered_count < LIMIT_AWAITS || drop_first(bus, AWAITS_GIVEN_UP))
+        return true;
+    enum await_list list = first_to_go(table, api_now_ns());
+    return list != AWAITS_OPEN && drop_first(bus, list);
+}
+
+void await_relieve(struct bus *bus, int64_t now_ns)
+{
+    struct await_table *table = bus->awaits;
+    while (table->answered_bytes > bus->options.inbox_bytes_max) {
+        enum await_list list = first_to_go(table, now_ns);
+        struct await *await = list != AWAITS_OPEN ? first_of(table, list) : NULL;
+        if (await == NULL || await->item.value.bytes == table->answered_bytes)
+            return; /* one larger value is kept alone */
+        table->answered_bytes -= await->item.value.bytes;
+        buffer_unref(&await->item.buffer);
+        await->item = (struct session_item){0};
+        await->is_given_up = true;
+        move_to(table, await, AWAITS_GIVEN_UP);
+    }
+}
+
+static void relieve(struct bus *bus)
+{
+    if (bus->awaits->answered_bytes > bus->options.inbox_bytes_max)
+        await_relieve(bus, api_now_ns());
+}
+
+void await_put_by(struct bus *bus, struct await *await, bool is_spare)
 {
     if (bus->session == NULL) {
         await_drop(bus, await);
@@ -111,10 +188,13 @@ void await_put_by(struct bus *bus, struct await *await)
     bucket = bucket_of_want(table, await->want);
     await->next_by_want = *bucket;
     *bucket = await;
-    list_push(&table->all, &await->link);
+    list_push(&table->lists[AWAITS_OPEN], &await->link);
     table->count++;
-    if (await->is_answered)
-        note_answer(bus, await);
+    await->is_spare = is_spare;
+    if (!await->is_answered)
+        return;
+    note_answer(bus, await);
+    relieve(bus);
 }
 
 void await_look(struct bus *bus, struct await *await)
@@ -147,16 +227,14 @@ void await_collect(struct bus *bus)
         await_look(bus, await);
         note_answer(bus, await);
     }
-    while (table->answered_bytes > bus->options.inbox_bytes_max && table->count > 1)
-        (void)await_drop_oldest(bus); /* there are some */
+    relieve(bus);
 }
 
 void await_discard_all(struct bus *bus)
 {
-    if (bus->awaits == NULL)
-        return;
-    while (await_drop_oldest(bus))
-        continue;
+    for (enum await_list list = 0; bus->awaits != NULL && list < AWAITS_LIST_COUNT; list++)
+        while (drop_first(bus, list))
+            continue;
 }
 
 struct await *await_find(struct bus *bus, const char *topic, uint64_t seq, bool is_value_wanted)

@@ -100,6 +100,7 @@
 #define LIMIT_NOTICES 64                   /* of one session, read or not */
 #define LIMIT_NOTICE_MS 1000               /* a wait that may be in vain, before it is told */
 #define LIMIT_AWAITS 65536                 /* of one party at a time */
+#define LIMIT_AWAITED_MS 600000            /* a wait timed out: so long its answer is kept */
 #define LIMIT_OPEN_SLOTS (1 << 20)         /* in one broker */
 #define LIMIT_REFUSAL_SLOTS 4096           /* of which one refusal speaks */
 #define LIMIT_ERROR_ATTACHMENTS 16         /* of one error */

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 TestSuite(answers, .init = stage_open, .fini = stage_close, .timeout = 120);
@@ -122,6 +123,74 @@ Test(answers, that_nobody_wants_do_not_come)
     cr_assert(is_readable(fd, SOON_MS));
     bus_unawait(bob, "alice/w", 0);
     cr_expect_not(is_readable(fd, 0), "an answer that came is given up, too");
+    must_close(&bob);
+    must_close(&alice);
+}
+
+/* A bus whose inbox has room for one block, and for little beside it. */
+enum { BLOCK_BYTES = 1 << 20 };
+static struct bus *open_small(const char *party)
+{
+    struct bus_options options;
+    bus_options_init(&options);
+    options.party = party;
+    options.inbox_bytes_max = BLOCK_BYTES + BLOCK_BYTES / 2;
+    return must_open_with(&options);
+}
+
+/* A value of so many bytes, all of them like this. */
+static void publish_bytes(struct bus *bus, char byte, size_t bytes)
+{
+    char *value = malloc(bytes);
+    cr_assert_not_null(value);
+    memset(value, byte, bytes);
+    expect_code(bus_publish(bus, "w", value, bytes), BUS_OK);
+    free(value);
+}
+
+static void take_bytes(struct bus *bus, const char *topic, uint64_t seq, char byte, size_t bytes)
+{
+    struct bus_msg *msg = NULL;
+    struct bus_error *error = NULL;
+    size_t got = 0;
+    expect_code_of(bus_await(bus, topic, seq, SOON_MS, &msg, &error), BUS_OK, &error);
+    const char *value = bus_msg_value(msg, &got);
+    cr_assert_eq(got, bytes);
+    cr_expect(value[0] == byte && value[bytes - 1] == byte);
+    bus_msg_free(&msg);
+}
+
+/* The broker does not keep the first of them any more when the last one has come.  It knows of all
+ * waits before alice writes: it answers one that was begun after them. */
+Test(answers, come_all_however_many_bytes_they_have)
+{
+    enum { COUNT = 10 };
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_small("bob");
+    for (uint64_t seq = 0; seq < COUNT; seq++)
+        begin_wait(bob, "alice/w", seq);
+    must_publish(bob, "own", "known");
+    expect_awaited(bob, "bob/own", 0, "known");
+    for (int i = 0; i < COUNT; i++)
+        publish_bytes(alice, (char)i, BLOCK_BYTES);
+    for (int i = COUNT - 1; i >= 0; i--)
+        take_bytes(bob, "alice/w", (uint64_t)i, (char)i, BLOCK_BYTES);
+    cr_expect_not(is_readable(bus_answers_fd(bob), 0));
+    must_close(&bob);
+    must_close(&alice);
+}
+
+Test(answers, that_are_larger_than_the_inbox_are_told_while_others_are_waited_for)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = open_small("bob");
+    int fd = bus_answers_fd(bob);
+    begin_wait(bob, "alice/w", 0);
+    begin_wait(bob, "carol/w", 0);
+    publish_bytes(alice, 'a', 2 * BLOCK_BYTES);
+    cr_assert(is_readable(fd, SOON_MS));
+    take_bytes(bob, "alice/w", 0, 'a', 2 * BLOCK_BYTES);
+    cr_expect_not(is_readable(fd, 0));
     must_close(&bob);
     must_close(&alice);
 }
