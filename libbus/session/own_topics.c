@@ -108,7 +108,8 @@ void own_topics_rewind(struct own_topics *own)
 {
     struct own_topic *topic = NULL;
     while ((topic = pool_next(&own->topics, topic != NULL ? topic->id : 0)) != NULL)
-        if (topic->state == OWN_TOPIC_ASKED || topic->is_recount || topic->is_unanswered)
+        if (topic->state == OWN_TOPIC_ASKED || topic->is_recount || topic->is_unanswered ||
+            own_topic_has_set(topic))
             own_topics_ask(own, topic);
 }
 

@@ -43,12 +43,13 @@ struct own_topic {
     struct session_earlier earlier;
     uint64_t used_bytes; /* credit (PROTOCOL.md, "Writing") */
     uint64_t limit_bytes;
-    uint64_t batch_bytes; /* of small frames, in one batch */
-    bool is_doubtful;     /* the broker refused one of its frames, which may have used credit */
-    bool is_recount;      /* TOPIC_OPEN is sent again to learn the credit used */
-    bool is_own_number;   /* topic is a number that we gave */
-    bool is_unanswered;   /* ... and TOPIC_OPENED has not come */
-    struct id_map slots;  /* seq to own_slot.id */
+    uint64_t needed_bytes; /* the limit with which a set of values can be written; 0: none waits */
+    uint64_t batch_bytes;  /* of small frames, in one batch */
+    bool is_doubtful;      /* the broker refused one of its frames, which may have used credit */
+    bool is_recount;       /* TOPIC_OPEN is sent again to learn the credit used */
+    bool is_own_number;    /* topic is a number that we gave */
+    bool is_unanswered;    /* ... and TOPIC_OPENED has not come */
+    struct id_map slots;   /* seq to own_slot.id */
 };
 
 struct own_slot {
@@ -99,6 +100,11 @@ static inline bool own_topics_has_urgent(const struct own_topics *own)
 {
     return !list_is_empty(&own->asks) &&
            LIST_OWNER(own->asks.next, struct own_topic, ask)->is_own_number;
+}
+/* Whether a set of values waits for more credit than a single value needs. */
+static inline bool own_topic_has_set(const struct own_topic *topic)
+{
+    return topic->needed_bytes > topic->limit_bytes;
 }
 struct own_topic *own_topics_by_number(const struct own_topics *own, uint32_t topic);
 /* TOPIC_OPENED came with the broker's number.  Errors: CODE_ENOMEM; CODE_EPROTO: another topic has

@@ -140,7 +140,8 @@ static bool topic_message(struct session *session, struct msg *out)
     out->as.topic_open =
         (struct msg_topic_open){.request = topic->id,
                                 .topic = topic->name,
-                                .own_number = topic->is_own_number ? topic->topic : 0};
+                                .own_number = topic->is_own_number ? topic->topic : 0,
+                                .needed_bytes = own_topic_has_set(topic) ? topic->needed_bytes : 0};
     return true;
 }
 

@@ -51,7 +51,9 @@ bool session_has_room(const struct session *session)
 uint64_t session_write_progress(struct session *session, uint32_t topic)
 {
     const struct own_topic *own = own_topics_find(&session->own, topic);
-    if (own == NULL || own->used_bytes < own->limit_bytes) /* it waits for room in the outbox */
+    bool needs_credit =
+        own != NULL && (own->used_bytes >= own->limit_bytes || own_topic_has_set(own));
+    if (!needs_credit) /* it waits for room in the outbox */
         return session->outbox.accepted + session->uploads.accepted;
     return own->limit_bytes + uploads_accepted_of(&session->uploads, own->topic);
 }
@@ -91,13 +93,19 @@ static bool is_uploading_far(const struct session *session, const struct own_top
            uploads_unsent_of(&session->uploads, topic->topic) > session->uploads.window_bytes;
 }
 
-/* Whether there is credit for before_bytes and one more frame.  A refused frame may or may not have
- * used credit.  So the session asks the broker once nothing is under way any more. */
+/* Whether there is credit for before_bytes and one more frame.  A set of values goes as a whole,
+ * and may need more than the broker grants ahead.  So the session tells the broker what it needs.
+ * A refused frame may or may not have used credit.  So the session asks the broker once nothing is
+ * under way any more. */
 static bool has_credit(struct session *session, struct own_topic *topic, uint64_t before_bytes)
 {
     if (topic->used_bytes < topic->limit_bytes &&
         before_bytes < topic->limit_bytes - topic->used_bytes)
         return true;
+    if (before_bytes > 0 && topic->needed_bytes < topic->used_bytes + before_bytes + 1) {
+        topic->needed_bytes = topic->used_bytes + before_bytes + 1;
+        own_topics_ask(&session->own, topic);
+    }
     if (topic->is_doubtful && !topic->is_unanswered &&
         session->outbox.bytes + session->uploads.bytes == 0) {
         topic->is_doubtful = false;

@@ -553,6 +553,40 @@ Test(api, publishes_many_at_the_price_of_one)
     must_close(&bob);
 }
 
+/* Ten values of 1 MiB are more than the broker lets a writer be ahead. */
+Test(api, publishes_a_set_that_needs_more_than_the_window_of_a_topic)
+{
+    enum { COUNT = 10, BYTES = 1 << 20 };
+    struct bus_options options;
+    struct bus_value values[COUNT];
+    char *bytes = calloc(1, BYTES);
+    cr_assert_not_null(bytes);
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = (struct bus_value){bytes, BYTES};
+    bus_options_init(&options);
+    options.party = "alice";
+    options.send_timeout_ms = BUS_FOREVER;
+    struct bus *alice = must_open_with(&options);
+    struct bus *bob = must_open("bob");
+    expect_code(bus_publish_many(alice, "w", values, COUNT), BUS_OK);
+    expect_code(bus_publish_many(alice, "w", values, COUNT), BUS_OK);
+    expect_code(bus_flush(alice, SOON_MS), BUS_OK);
+    struct bus_sub *sub = must_subscribe(bob, "alice/read");
+    for (int round = 0; round < 2; round++) {
+        expect_code(bus_publish_many(alice, "read", values, COUNT), BUS_OK);
+        for (size_t i = 0; i < COUNT; i++) {
+            struct bus_msg *msg = NULL;
+            expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+            cr_expect_eq(bus_msg_seq(msg), (uint64_t)round * COUNT + i);
+            bus_msg_free(&msg);
+        }
+    }
+    free(bytes);
+    bus_sub_close(&sub);
+    must_close(&alice);
+    must_close(&bob);
+}
+
 /* Values "v00" up to "v99", from the first on. */
 static void publish_numbered(struct bus *bus, size_t first, size_t count)
 {

@@ -731,6 +731,33 @@ static void expect_rates(const struct writing *all, size_t count)
     }
 }
 
+/* The credit that alice's topic has so many seconds later. */
+static uint64_t credit_after(uint32_t topic, int seconds)
+{
+    for (int i = 0; i < seconds * 2; i++) {
+        beat(ALICE);
+        pass_ms(500);
+        forget();
+    }
+    return ((const struct topic *)pool_find(&core->topics, topic))->credit_limit;
+}
+
+/* Its writer writes nothing before it can write all of it. */
+Test(core_quota, pays_for_a_set_of_values_as_the_rate_allows)
+{
+    is_alone = true;
+    limited("limit alice rate 1000\n");
+    join(ALICE);
+    uint32_t topic = open_topic(ALICE, "alice/a");
+    message(ALICE,
+            (struct msg){.type = MSG_TOPIC_OPEN,
+                         .as.topic_open = {
+                             .request = 5, .topic = span_text("alice/a"), .needed_bytes = 8000}});
+    uint64_t after_four = credit_after(topic, 4);
+    cr_expect(after_four >= 3500 && after_four < 8000, "%d", (int)after_four);
+    cr_expect_eq(credit_after(topic, 5), 8000);
+}
+
 /* From little to much, and by one more and one less; a value is at most a fiftieth of it all. */
 Test(core_quota, keeps_any_rate_within_a_tenth_over_ten_seconds)
 {

@@ -1798,6 +1798,43 @@ static void publish_bytes(conn_id conn, uint32_t topic, uint64_t seq, uint32_t b
     batch_bytes = 4096;
 }
 
+/* Alice says that a set of values needs credit up to there. */
+static uint64_t credit_for_set(uint32_t topic, uint64_t needed_bytes)
+{
+    message(1, (struct msg){.type = MSG_TOPIC_OPEN,
+                            .as.topic_open = {.request = 9,
+                                              .topic = span_text("alice/a"),
+                                              .needed_bytes = needed_bytes}});
+    return credit_told(topic);
+}
+
+Test(core, lets_a_set_of_values_pass_the_window_as_one_value_may)
+{
+    options.topic_window_bytes = 1024;
+    restart();
+    uint32_t a = open_for_bob();
+    publish(1, a, 0, 8, 5);
+    cr_expect_eq(credit_for_set(a, 512 + 4096), 512 + 4096);
+    publish(1, a, 8, 64, 6);
+    cr_expect_eq(credit_for_set(a, 512 + 4096 + 4096), 0, "bob has taken nothing");
+    taken(2, 1, NAMED + (48 + 8 * 16) + (48 + 64 * 16));
+    cr_expect_eq(credit_told(a), 512 + 4096 + 4096);
+}
+
+Test(core, lets_a_set_of_values_have_half_of_what_the_job_has_left)
+{
+    enum { JOB_BYTES = 1 << 20 };
+    options.job_bytes_max = JOB_BYTES;
+    restart();
+    join(1);
+    uint32_t a = open_topic(1, "alice/a");
+    cr_expect_eq(credit_for_set(a, JOB_BYTES / 2 + 1), 0);
+    cr_expect_eq(credit_for_set(a, JOB_BYTES / 2), JOB_BYTES / 2);
+    publish_bytes(1, a, 0, JOB_BYTES / 2);
+    publish_bytes(1, a, 1, JOB_BYTES / 16 * 7);
+    cr_expect_geq(credit_for_set(a, JOB_BYTES), JOB_BYTES, "what nobody needs goes for it");
+}
+
 /* Carol takes nothing of bob's topic, and bob waits for room in the job.  Alice's values, which
  * nobody reads, fill the job.  They go in that step, and both writers get the room they leave. */
 Test(core, offers_the_room_that_it_makes_in_a_full_job_to_all_writers_that_wait)

@@ -119,6 +119,65 @@ static uint32_t up_with_topic(uint32_t number)
     return driver_topic(&d, "alice/x", number, WIDE);
 }
 
+/* Ten values of 200 bytes.  Nine of them need 2232 bytes of credit, and the last one any. */
+static enum wire_code publish_set(uint32_t topic)
+{
+    static const char bytes[200];
+    struct span values[10];
+    for (int i = 0; i < 10; i++)
+        values[i] = span_of(bytes, sizeof bytes);
+    return session_publish(d.session, d.now_ns, topic, values, 10, NULL);
+}
+
+/* The broker says again how much credit there is. */
+static void expect_need(uint32_t number, uint64_t limit_bytes, uint64_t needed_bytes)
+{
+    struct msg_topic_open open = driver_expect(&d, MSG_TOPIC_OPEN).as.topic_open;
+    cr_expect_eq(open.needed_bytes, needed_bytes, "%llu", (unsigned long long)open.needed_bytes);
+    driver_say(&d, &(struct msg){.type = MSG_TOPIC_OPENED,
+                                 .as.topic_opened = {.request = open.request,
+                                                     .topic = number,
+                                                     .limit_bytes = limit_bytes}});
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE);
+}
+
+Test(session_write, asks_for_the_credit_that_a_set_needs)
+{
+    driver_up(&d);
+    uint32_t topic = driver_topic(&d, "alice/x", 5, 1000);
+    cr_assert_eq(publish_set(topic), CODE_ETIMEDOUT);
+    expect_need(5, 1000, 2233);
+    cr_assert_eq(publish_set(topic), CODE_ETIMEDOUT);
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE, "it was said");
+    resume();
+    expect_need(5, 1000, 2233);
+    credit(5, 2232);
+    cr_assert_eq(publish_set(topic), CODE_ETIMEDOUT);
+    credit(5, 2233);
+    cr_assert_eq(publish_set(topic), CODE_OK);
+    cr_assert_eq(publish(topic, "x"), CODE_ETIMEDOUT);
+    resume();
+    cr_assert_eq(driver_hear(&d).type, MSG_NONE, "nothing waits but single values");
+    driver_fini(&d);
+}
+
+Test(session_write, sees_no_progress_of_a_set_in_that_of_another_topic)
+{
+    driver_up(&d);
+    uint32_t topic = driver_topic(&d, "alice/x", 5, 1000);
+    uint32_t other = driver_topic(&d, "alice/y", 6, WIDE);
+    cr_assert_eq(publish_set(topic), CODE_ETIMEDOUT);
+    uint64_t progress = session_write_progress(d.session, topic);
+    struct frame frame;
+    cr_assert_eq(publish(other, "y"), CODE_OK);
+    (void)expect_batch(1, &frame, 1);
+    driver_accept(&d, 1, 0);
+    cr_expect_eq(session_write_progress(d.session, topic), progress);
+    credit(5, 1500);
+    cr_expect_neq(session_write_progress(d.session, topic), progress);
+    driver_fini(&d);
+}
+
 /* ---- topics ---------------------------------------------------------------------------------- */
 
 Test(session_write, opens_topics_of_its_own_alone)

@@ -76,6 +76,7 @@ struct topic {
     uint64_t bytes;     /* of all kept slots */
     uint64_t credit_used;
     uint64_t credit_limit;
+    uint64_t needed_limit;  /* with which its writer can write a set of values that waits */
     uint64_t rate_paid;     /* credit below it was taken from the rate: streams/rate.c */
     struct list rate_link;  /* in the account's rate_waiters */
     uint64_t taken_floor;   /* all subscriptions that hold writers back have taken what is below */

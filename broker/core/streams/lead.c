@@ -132,8 +132,7 @@ static void lead_move(struct core *core, struct lead *lead, enum lead_state stat
 void lead_granted(struct core *core, struct topic *topic, uint64_t room)
 {
     struct lead *lead = &topic->lead;
-    bool is_stopped = topic->credit_limit <= topic->credit_used;
-    uint64_t before = is_stopped ? topic->credit_used : topic->credit_limit;
+    uint64_t before = topic_is_stopped(topic) ? topic->credit_used : topic->credit_limit;
     uint64_t written = lead->taken_bytes + topic->untaken_bytes;
     if (lead->state == LEAD_GRANT) {
         lead->used_before = topic->credit_used;
@@ -244,11 +243,17 @@ static void lead_arm(struct core *core)
                    LIST_OWNER(first, struct topic, lead.waits_link)->lead.waits_ns + LEAD_PAUSE_NS);
 }
 
+void lead_need(struct core *core, struct topic *topic, uint64_t needed_limit)
+{
+    topic->needed_limit = needed_limit;
+    if (topic->credit_limit < needed_limit)
+        topic_grant(core, topic, false);
+}
+
 void lead_wait(struct core *core, struct topic *topic)
 {
     struct lead *lead = &topic->lead;
-    bool is_waiting = topic->credit_limit <= topic->credit_used &&
-                      lead_window(core, topic) < lead_whole(core, topic);
+    bool is_waiting = topic_is_stopped(topic) && lead_window(core, topic) < lead_whole(core, topic);
     if (!is_waiting)
         list_remove(&lead->waits_link);
     else if (!list_is_linked(&lead->waits_link)) {

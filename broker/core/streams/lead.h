@@ -85,6 +85,22 @@ uint64_t lead_batch_bytes(const struct topic *topic, uint64_t most_bytes);
 void lead_look(struct core *core, struct topic *topic, uint64_t sent_seq);
 /* There was no credit left, or is none: whether the writer waits for what is to be taken. */
 void lead_wait(struct core *core, struct topic *topic);
+/* A set of values waits for credit up to there; 0: none does. */
+void lead_need(struct core *core, struct topic *topic, uint64_t needed_limit);
+/* Whether the job, which has so much left, has room for the set that waits, and for another. */
+static inline bool lead_set_fits(const struct topic *topic, uint64_t job_left)
+{
+    return topic->needed_limit <= topic->credit_limit ||
+           topic->needed_limit - topic->credit_used <= job_left / 2;
+}
+/* How far credit may go if so much may be granted.  A set is let in as one large value is: where
+ * there is room for its first byte. */
+static inline uint64_t lead_wanted(const struct topic *topic, uint64_t granted, uint64_t job_left)
+{
+    uint64_t wanted = topic->credit_used + granted;
+    bool is_let_in = granted > 0 && lead_set_fits(topic, job_left);
+    return is_let_in && topic->needed_limit > wanted ? topic->needed_limit : wanted;
+}
 /* More credit is about to be, for a writer that goes on: so much it may write. */
 void lead_granted(struct core *core, struct topic *topic, uint64_t room);
 void lead_timer(struct core *core);

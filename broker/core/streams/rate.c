@@ -26,6 +26,8 @@ uint64_t rate_bound(struct core *core, struct topic *topic, uint64_t wanted)
     }
     uint64_t paid = topic->rate_paid + (level > 0 ? (uint64_t)level : 0);
     uint64_t most = topic->credit_used + bucket->burst;
+    if (topic->needed_limit > most)
+        most = topic->needed_limit; /* a set waits until all of it is paid */
     most = paid < most ? paid : most;
     return wanted < most ? wanted : most;
 }
@@ -52,7 +54,8 @@ static void rate_arm(struct core *core, struct account *account)
 void rate_wait(struct core *core, struct topic *topic, uint64_t wanted)
 {
     bool is_waiting = rate_is_limited(topic) && topic->writer->session != NULL &&
-                      topic->credit_limit <= topic->credit_used && wanted > topic->credit_used;
+                      topic_is_stopped(topic) && wanted > topic->credit_used &&
+                      wanted > topic->credit_limit;
     if (!is_waiting) {
         account_leave_rate(core, topic);
     } else if (!list_is_linked(&topic->rate_link)) {

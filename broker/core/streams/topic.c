@@ -246,6 +246,7 @@ void topic_restart(struct core *core, struct topic *topic)
     number_take_back(topic);
     topic->credit_used = 0;
     topic->credit_limit = 0;
+    topic->needed_limit = 0;
     topic->rate_paid = 0;
     topic->taken_floor = 0;
     topic->done_floor = 0;
@@ -551,10 +552,10 @@ static void mark_waits_for_room(struct topic *topic, bool is_waiting)
 
 /* A full job whose writer has no credit.  job_has_room() trims other topics for a value that comes;
  * without credit none comes.  So topic_relieve() trims them. */
-static void mark_tight(struct core *core, const struct topic *topic)
+static void mark_tight(struct core *core, const struct topic *topic, uint64_t job_left)
 {
-    bool is_full = topic->job->bytes + JOB_SHARE > core->options.job_bytes_max;
-    bool is_held = topic->untaken_bytes == 0 && topic->credit_limit <= topic->credit_used;
+    bool is_full = job_left < JOB_SHARE || !lead_set_fits(topic, job_left);
+    bool is_held = topic->untaken_bytes == 0 && topic_is_stopped(topic);
     if (is_full && is_held && !list_is_linked(&topic->job->tight_link))
         list_push(&core->tight, &topic->job->tight_link);
 }
@@ -613,11 +614,11 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         window = job_left / JOB_SHARE;
     uint64_t room = topic->untaken_bytes < window ? window - topic->untaken_bytes : 0;
     uint64_t ahead = whole > GRANT_BYTES ? whole : GRANT_BYTES;
-    uint64_t wanted = topic->credit_used + (room < ahead ? room : ahead);
+    uint64_t wanted = lead_wanted(topic, room < ahead ? room : ahead, job_left);
     uint64_t target = rate_target(core, topic, wanted);
     uint64_t share = window / (lead_is_far(topic) ? GRANT_SHARE_FAR : GRANT_SHARE);
     uint64_t step = share < GRANT_STEP_BYTES ? share : GRANT_STEP_BYTES;
-    bool is_stopped = topic->credit_limit <= topic->credit_used;
+    bool is_stopped = topic_is_stopped(topic);
     if (topic->untaken_bytes < window / 2) {
         topic_hold_back(topic, false);
         topic->is_slow_told = false;
@@ -634,9 +635,9 @@ void topic_grant(struct core *core, struct topic *topic, bool is_forced)
         note_credit(core, topic);
     }
     rate_wait(core, topic, wanted);
-    mark_tight(core, topic);
-    mark_waits_for_room(topic, topic->credit_limit <= topic->credit_used && window < whole);
-    if (topic->credit_limit <= topic->credit_used || list_is_linked(&topic->lead.waits_link))
+    mark_tight(core, topic, job_left);
+    mark_waits_for_room(topic, topic_is_stopped(topic) && window < whole);
+    if (topic_is_stopped(topic) || list_is_linked(&topic->lead.waits_link))
         lead_wait(core, topic);
     struct session *session = topic->writer->session;
     if ((is_due || is_forced) && topic->is_opened && session != NULL && session->control != 0) {
@@ -785,8 +786,9 @@ const char *topic_open(struct core *core, struct session *session, const struct 
                                                  : NULL;
     if (complaint != NULL)
         return complaint;
-    const struct topic *topic =
-        open_named(core, session, msg->topic, (uint32_t)msg->own_number, &why);
+    struct topic *topic = open_named(core, session, msg->topic, (uint32_t)msg->own_number, &why);
+    if (topic != NULL)
+        lead_need(core, topic, msg->needed_bytes);
     if (topic != NULL)
         answer_open(core, session, msg, topic, CODE_OK, "", "");
     else

@@ -40,6 +40,11 @@ void topic_news(struct core *core, struct topic *topic, uint64_t first_seq, uint
 /* Positions changed, or bytes: what is taken and done with, what may go, what credit there is. */
 void topic_update(struct core *core, struct topic *topic);
 void topic_grant(struct core *core, struct topic *topic, bool is_forced);
+/* Whether its writer has no credit for what it writes next. */
+static inline bool topic_is_stopped(const struct topic *topic)
+{
+    return topic->credit_limit <= topic->credit_used || topic->credit_limit < topic->needed_limit;
+}
 /* Its readers hold it back, or do not; its job counts those. */
 static inline void topic_hold_back(struct topic *topic, bool is_held_back)
 {

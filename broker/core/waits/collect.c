@@ -9,6 +9,7 @@
 #include "broker/core/streams/lead.h"
 #include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/roster.h"
@@ -221,7 +222,7 @@ static void collect_topic(const struct core *core, struct wait_walk *walk,
                           const struct topic *topic)
 {
     const struct session *session = topic->writer->session;
-    bool is_stopped = topic->is_opened && topic->credit_limit <= topic->credit_used;
+    bool is_stopped = topic->is_opened && topic_is_stopped(topic);
     if (topic->job->id != walk->job || session == NULL || !is_stopped)
         return;
     bool is_whole =
