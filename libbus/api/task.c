@@ -119,9 +119,19 @@ static enum bus_err reply(struct bus *bus, const struct bus_msg *msg, struct spa
             session_task_reply(bus->session, api_stamp_ns(bus), msg->lease, value, owned);
         if (code != CODE_ETIMEDOUT)
             return (enum bus_err)code;
+        /* Requests may be answered after bus_stop() too, but then nothing waits. */
         err = publish_wait(bus, 0, &patience);
+        if (err == BUS_ECLOSED && api_ended(bus) == BUS_OK)
+            err = BUS_EFULL;
     }
     return err;
+}
+
+/* Whether another try can help: then the message stays with the caller. */
+static bool is_kept_after(enum bus_err err)
+{
+    return err == BUS_EINVAL || err == BUS_ENOMEM || err == BUS_ETIMEDOUT || err == BUS_EFULL ||
+           err == BUS_ETOOBIG;
 }
 
 /* Lock held. */
@@ -160,14 +170,16 @@ enum bus_err bus_msg_reply(struct bus_msg **msg, const void *value, size_t value
     enum bus_err err = (*msg)->is_acknowledged
                            ? BUS_ESETTLED
                            : reply(bus, *msg, copy != NULL ? buffer_span(copy) : one, copy);
+    bool is_over = err == BUS_ESETTLED || api_ended(bus) != BUS_OK;
     (void)say_not_replied(bus, err, *msg, value_bytes);
     api_unlock_wake(bus);
     buffer_unref(&copy);
     if (err == BUS_OK)
         msg_settled(msg);
-    else if (err != BUS_EINVAL && err != BUS_ENOMEM && err != BUS_ETIMEDOUT && err != BUS_EFULL &&
-             err != BUS_ETOOBIG)
+    else if (is_over && !is_kept_after(err))
         bus_msg_free(msg); /* its lease is over: this only frees it */
+    else if (!is_kept_after(err))
+        bus_msg_return(msg); /* another member may answer */
     return err;
 }
 

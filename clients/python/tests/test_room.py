@@ -174,3 +174,23 @@ def committed(slot):
     except errbus.Full:
         return False
     return True
+
+
+def test_a_stopped_member_without_room_to_reply_keeps_its_task(broker, still):
+    master, member, number, (task, _sub), go_on = without_room_to_reply(
+        broker, still, send_timeout=None)
+    member.stop()
+    with pytest.raises(errbus.Full):
+        task.reply(MOST)
+    assert not task.is_settled
+    go_on()
+    until(lambda: replied(task))
+    assert bytes(master.get(master.replies, number, 20)) == MOST
+
+
+def replied(task):
+    try:
+        task.reply(MOST)
+    except errbus.Full:
+        return False
+    return True
