@@ -177,6 +177,11 @@ bool error_build(const struct error_record *records, uint32_t count, struct bus_
 
 struct bus_error *error_from_wire(struct span bytes)
 {
+    return error_from_wire_of(bytes, SPAN_NONE, 0);
+}
+
+struct bus_error *error_from_wire_of(struct span bytes, struct span topic, uint64_t seq)
+{
     struct bus_error *made[LIMIT_ERROR_RECORDS] = {NULL};
     struct bus_error *error = NULL;
     uint32_t count = 0;
@@ -186,8 +191,13 @@ struct bus_error *error_from_wire(struct span bytes)
     if (error_decode(bytes, records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK || count == 0) {
         error = error_make(ERROR_BROKER_LOST, span_text(ERROR_TYPE_PROTOCOL),
                            span_text("the error that was received cannot be read"));
-    } else if (error_build(records, count, made)) {
-        error = bus_error_ref(made[0]);
+    } else {
+        if (records[0].topic.bytes == 0) {
+            records[0].topic = topic;
+            records[0].seq = seq;
+        }
+        if (error_build(records, count, made))
+            error = bus_error_ref(made[0]);
     }
     for (uint32_t i = 0; i < LIMIT_ERROR_RECORDS; i++)
         bus_error_unref(&made[i]);

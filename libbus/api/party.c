@@ -90,12 +90,12 @@ enum bus_err bus_refusal(struct bus *bus, struct bus_error **out_refusal)
         return error_give(NULL, BUS_ECLOSED, &error_forked);
     api_lock(bus);
     bool is_there = bus->session != NULL && session_refusal(bus->session, &topic, &seq, &encoded);
+    if (is_there) /* the name of the topic is the session's */
+        *out_refusal =
+            error_from_wire_of(encoded != NULL ? buffer_span(encoded) : SPAN_NONE, topic, seq);
     api_unlock(bus);
-    if (!is_there)
-        return error_give(NULL, BUS_ETIMEDOUT, &error_timed_out);
-    *out_refusal = error_from_wire(encoded != NULL ? buffer_span(encoded) : SPAN_NONE);
     buffer_unref(&encoded);
-    return BUS_OK;
+    return is_there ? BUS_OK : error_give(NULL, BUS_ETIMEDOUT, &error_timed_out);
 }
 
 /* ---- notices --------------------------------------------------------------------------------- */

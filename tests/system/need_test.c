@@ -56,6 +56,12 @@ Test(need, fails_a_slot_without_its_writer_and_tells_it)
     expect_code(bus_flush(bob, SOON_MS), BUS_ESETTLED);
     expect_code(bus_refusal(bob, &raised), BUS_OK);
     cr_expect_str_eq(bus_error_kind(raised), "dependency");
+    uint64_t refused_seq = 7;
+    const char *refused = bus_error_topic(raised, &refused_seq);
+    cr_assert_not_null(refused, "it says which slot");
+    cr_expect_str_eq(refused, "bob/model");
+    cr_expect_eq(refused_seq, 0);
+    cr_expect_str_eq(bus_error_topic(bus_error_cause(raised), NULL), "alice/grads");
     cr_expect_str_eq(bus_error_type(bus_error_cause(raised)), "app.disk_full");
     bus_error_unref(&raised);
     cr_expect_eq(bus_slot_is_settled(model), 1);
