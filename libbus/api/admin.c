@@ -345,10 +345,9 @@ enum bus_err admin_ask(struct admin_call *call, const struct msg *question,
         bus_error_unref(&error);
         err = ask_once(call, question, on_row, arg, &error);
     } while (err == BUS_EDENIED && hops++ < HOPS_MAX && go_elsewhere(call));
-    if (error != NULL && reterr != NULL)
-        *reterr = error;
-    else
-        bus_error_unref(&error);
+    if (err != BUS_OK && error != NULL)
+        return error_give(reterr, err, error);
+    bus_error_unref(&error);
     return err;
 }
 
@@ -366,6 +365,7 @@ bool admin_follow(struct admin_call *call)
 {
     const struct msg question = {.type = MSG_JOB_SHOW,
                                  .as.job_show = {.job = span_text(call->job)}};
+    struct bus_error *error = NULL; /* no call of the program failed yet */
     call->is_led = false;
     return admin_ask(call, &question, pass_over, NULL, NULL) == BUS_OK && call->is_led;
 }

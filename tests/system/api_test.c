@@ -414,6 +414,19 @@ Test(api, refuses_options_of_another_shape)
     expect_code_of(bus_open("nonsense", &options, SOON_MS, &bus, &error), BUS_EINVAL, &error);
 }
 
+/* The broker says it, or the call itself. */
+Test(api, tells_why_a_question_of_operators_failed)
+{
+    struct bus_error *error = NULL;
+    expect_last(bus_admin_job_cancel(stage_admin(), "no-such-job", NULL, SOON_MS, NULL), BUS_EINVAL,
+                "no-such-job");
+    expect_code(bus_admin_job_cancel(stage_admin(), "nor-this", NULL, SOON_MS, &error), BUS_EINVAL);
+    struct bus_error *last = bus_last_error();
+    cr_expect_not_null(strstr(bus_error_message(last), "no-such-job"), "the newest has a place");
+    bus_error_unref(&last);
+    bus_error_unref(&error);
+}
+
 /* No topic matches a pattern of one level.  Whoever gives one is told what a topic is. */
 static void expect_one_level_refused(struct bus *bus, const struct bus_sub_options *options)
 {
