@@ -62,7 +62,7 @@ static bool admin_is_foreign(const struct bus_admin *admin)
 static void connection_drop(struct bus **kept)
 {
     if (*kept != NULL)
-        (void)membership_close(kept, BUS_POLL); /* an observer owes nothing */
+        (void)membership_close(kept, MEMBERSHIP_AT_ONCE); /* an observer owes nothing */
 }
 
 void bus_admin_close(struct bus_admin **admin)
@@ -367,5 +367,7 @@ bool admin_follow(struct admin_call *call)
                                  .as.job_show = {.job = span_text(call->job)}};
     struct bus_error *error = NULL; /* no call of the program failed yet */
     call->is_led = false;
-    return admin_ask(call, &question, pass_over, NULL, NULL) == BUS_OK && call->is_led;
+    enum bus_err err = admin_ask(call, &question, pass_over, NULL, &error);
+    bus_error_unref(&error);
+    return err == BUS_OK && call->is_led;
 }

@@ -137,7 +137,7 @@ enum bus_err bus_close(struct bus **bus, int64_t timeout_ms)
     enum bus_err attached = timeout_ms != BUS_POLL ? attach_flush(*bus, deadline_ns) : BUS_OK;
     struct bus *closed = *bus;
     api_ref(closed); /* its failure outlives it */
-    enum bus_err err = membership_close(bus, timeout_ms);
+    enum bus_err err = membership_close(bus, deadline_ns);
     if (err == BUS_OK)
         err = attached;
     if (err != BUS_OK)

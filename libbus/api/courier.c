@@ -30,7 +30,7 @@ static struct attach_job *dismiss_courier(struct bus **courier)
     struct attach_job *jobs = (*courier)->attach_jobs;
     (*courier)->attach_jobs = NULL;
     api_unlock(*courier);
-    (void)membership_close(courier, BUS_POLL); /* it owes nothing */
+    (void)membership_close(courier, MEMBERSHIP_AT_ONCE); /* it owes nothing */
     return jobs;
 }
 
@@ -142,5 +142,6 @@ enum bus_err attach_flush(struct bus *bus, int64_t deadline_ns)
 void attach_close(struct bus *bus)
 {
     if (bus->courier != NULL)
-        (void)membership_close(&bus->courier, BUS_POLL); /* what it did not bring is cut */
+        (void)membership_close(&bus->courier,
+                               MEMBERSHIP_AT_ONCE); /* what it did not bring is cut */
 }

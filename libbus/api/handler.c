@@ -53,7 +53,7 @@ void *handler_main(void *arg)
     return NULL;
 }
 
-bool handler_finish(struct bus *bus, int64_t timeout_ms)
+bool handler_finish(struct bus *bus, int64_t deadline_ns)
 {
     if (pthread_equal(pthread_self(), bus->handler)) {
         pthread_detach(bus->handler);
@@ -61,9 +61,9 @@ bool handler_finish(struct bus *bus, int64_t timeout_ms)
     }
     unsigned waiters = 0;
     bool is_done = true;
-    if (timeout_ms != BUS_FOREVER && timeout_ms < API_HANDLER_WAIT_MS)
-        timeout_ms = API_HANDLER_WAIT_MS;
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
+    int64_t least_ns = api_deadline_ns(API_HANDLER_WAIT_MS);
+    if (deadline_ns < least_ns)
+        deadline_ns = least_ns;
     api_lock(bus);
     while (!bus->is_handler_done && is_done)
         is_done = api_wait(bus, &bus->handler_news, &waiters, deadline_ns);

@@ -7,6 +7,6 @@
 
 void *handler_main(void *bus);
 /* Waits for a handler that runs or is to run; false: it still runs, and goes on alone. */
-bool handler_finish(struct bus *bus, int64_t timeout_ms);
+bool handler_finish(struct bus *bus, int64_t deadline_ns);
 
 #endif

@@ -175,7 +175,7 @@ static enum bus_err open_as(bool is_courier, const struct endpoints *endpoints,
     bus->turn = thread_turn_new();
     if (bus->turn == NULL || !party_make(bus) || !session_make(bus) ||
         link_open(&bus->link) != LINK_OK || !threads_start(bus)) {
-        (void)membership_close(&bus, BUS_POLL); /* it owes nothing yet */
+        (void)membership_close(&bus, MEMBERSHIP_AT_ONCE); /* it owes nothing yet */
         return error_give(reterr, BUS_ENOMEM, &error_no_resources);
     }
     bus->options.run = NULL; /* the caller's */
@@ -264,7 +264,8 @@ enum bus_err membership_join(struct bus **bus, bool is_patient, int64_t deadline
                        session_token(joining->session));
     api_unlock(joining);
     if (err != BUS_OK)
-        (void)membership_close(bus, BUS_POLL); /* the caller needs the reason of the failed join */
+        (void)membership_close(
+            bus, MEMBERSHIP_AT_ONCE); /* the caller needs the reason of the failed join */
     return err;
 }
 
@@ -317,11 +318,10 @@ static void stop_thread(struct bus *bus)
     bus->has_thread = false;
 }
 
-enum bus_err membership_close(struct bus **bus, int64_t timeout_ms)
+enum bus_err membership_close(struct bus **bus, int64_t deadline_ns)
 {
     struct bus *closing = *bus;
     enum bus_err err = BUS_OK;
-    int64_t deadline_ns = api_deadline_ns(timeout_ms);
     atomic_store_explicit(&closing->is_stopped, true, memory_order_release);
     if (closing->has_thread) {
         api_lock(closing);
@@ -339,7 +339,7 @@ enum bus_err membership_close(struct bus **bus, int64_t timeout_ms)
     session_free(&closing->session);
     api_tell_all(closing);
     api_unlock(closing);
-    if (closing->has_handler && !handler_finish(closing, timeout_ms))
+    if (closing->has_handler && !handler_finish(closing, deadline_ns))
         err = BUS_ETIMEDOUT;
     *bus = NULL; /* not before: a handler that runs may use it */
     link_close(&closing->link, API_CLOSE_LINGER_MS);

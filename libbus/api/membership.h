@@ -22,7 +22,9 @@ enum bus_err membership_say_unreachable(struct bus *bus, enum bus_err err,
                                         struct bus_error **reterr);
 /* How long the broker may be out of reach, in ms.  Lock held. */
 int64_t membership_broker_lost_ms(const struct bus *bus);
+/* As deadline_ns: the close waits for no answer. */
+#define MEMBERSHIP_AT_ONCE INT64_C(0)
 /* Flushes, leaves, and ends threads and session; *bus becomes NULL. */
-enum bus_err membership_close(struct bus **bus, int64_t timeout_ms);
+enum bus_err membership_close(struct bus **bus, int64_t deadline_ns);
 
 #endif

@@ -437,7 +437,7 @@ void bus_tap_close(struct bus_tap **tap)
     struct bus_tap *closing = *tap;
     *tap = NULL;
     if (!api_is_foreign(closing->bus))
-        (void)membership_close(&closing->bus, BUS_POLL); /* an observer owes nothing */
+        (void)membership_close(&closing->bus, MEMBERSHIP_AT_ONCE); /* an observer owes nothing */
     event_free(&closing->given);
     event_free(&closing->ahead);
     free(closing);

@@ -51,7 +51,7 @@ static enum bus_err ask_as_observer(struct bus *bus, const struct endpoints *end
     api_lock(observer);
     err = report_read(observer, question, deadline_ns, out_report, NULL);
     api_unlock(observer);
-    (void)membership_close(&observer, BUS_POLL); /* an observer owes nothing */
+    (void)membership_close(&observer, MEMBERSHIP_AT_ONCE); /* an observer owes nothing */
     return err;
 }
 
