@@ -351,3 +351,25 @@ Test(stranger, is_no_broker_that_was_met, .init = stage_open, .fini = stage_clos
     bus_error_unref(&error);
     bus_admin_close(&admin);
 }
+
+/* The argument of on_doubt may live no longer than the call that opens. */
+Test(stranger, is_told_of_by_no_later_call, .init = stage_open, .fini = stage_close)
+{
+    struct bus_options options;
+    struct bus_error *verdict = NULL;
+    struct told told = {.count = 0};
+    bus_options_init(&options);
+    options.party = "alice";
+    options.on_doubt = note_doubt;
+    options.on_doubt_arg = &told;
+    struct bus *bob = must_open("bob"); /* as long as he is there, there is no verdict */
+    struct bus *alice = must_open_with(&options);
+    bus_fail(alice, NULL);
+    (void)bus_flush(alice, SOON_MS);
+    process_signal(&stage.process, SIGSTOP);
+    expect_code(bus_verdict(alice, SOON_MS / 2, &verdict), BUS_ETIMEDOUT);
+    process_signal(&stage.process, SIGCONT);
+    cr_expect_eq(told.count, 0, "%u times: %s", told.count, told.what);
+    (void)bus_close(&alice, SOON_MS);
+    must_close(&bob);
+}
