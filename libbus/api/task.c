@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -36,6 +37,20 @@ static enum bus_err request(struct bus *bus, const char *topic, struct span valu
     return err;
 }
 
+/* Lock held. */
+static enum bus_err say_not_requested(struct bus *bus, enum bus_err err, const char *topic,
+                                      size_t value_bytes)
+{
+    char whole[LIMIT_NAME_BYTES + 1];
+    if (err == BUS_EINVAL && publish_whole_name(bus, topic, whole) == BUS_OK &&
+        strcmp(whole, bus->replies) == 0)
+        return error_say(NULL, err, ERROR_TYPE_NAME,
+                         "'%.250s' has the replies to the requests of %s: a request needs another "
+                         "topic",
+                         topic, bus->party);
+    return publish_say(bus, err, topic, value_bytes, NULL);
+}
+
 enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, size_t value_bytes,
                          int64_t deadline_ms, uint64_t *out_seq)
 {
@@ -53,7 +68,7 @@ enum bus_err bus_request(struct bus *bus, const char *topic, const void *value, 
     api_lock(bus);
     enum bus_err err =
         request(bus, topic, copy != NULL ? buffer_span(copy) : one, copy, deadline_ms, out_seq);
-    (void)publish_say(bus, err, topic, value_bytes, NULL);
+    (void)say_not_requested(bus, err, topic, value_bytes);
     api_unlock_wake(bus);
     buffer_unref(&copy);
     return err;

@@ -473,7 +473,9 @@ Test(api, refuses_groups_and_requests_that_are_none)
     options.overflow = BUS_OVERFLOW_BLOCK;
     expect_one_level_refused(alice, &options);
     expect_code(bus_request(alice, "work", "x", 1, 0, &seq), BUS_EINVAL);
-    expect_code(bus_request(alice, "_replies", "x", 1, 1000, &seq), BUS_EINVAL);
+    expect_last(bus_request(alice, "_replies", "x", 1, 1000, &seq), BUS_EINVAL,
+                "'_replies' has the replies to the requests of alice");
+    expect_last(bus_request(alice, "w", NULL, 1, 1000, &seq), BUS_EINVAL, "bus_request()");
     expect_code(bus_msg_reply(&none, "x", 1), BUS_EINVAL);
     cr_expect_str_eq(bus_replies(alice), "alice/_replies");
     must_close(&alice);
