@@ -148,7 +148,7 @@ void store_change_remove(struct store_change *change, const struct store *store,
 void store_change_write(struct store_change *change, const struct store *store, uint64_t file,
                         uint64_t at, struct span body);
 /* All of it, or nothing; waits as long as the store is away.  0, -DISK_FENCED, -DISK_FORGOT,
- * -ECANCELED: it was given up; or another negative errno with `why`, after which nothing succeeds. */
+ * -ECANCELED: it was given up; or another negative errno with `why`, behind which all fails. */
 int store_commit(struct store *store, struct store_change *change);
 /* Says that the holder is still there, and learns whether it still is.  As store_commit(). */
 int store_keep(struct store *store);
