@@ -42,6 +42,7 @@ static const struct {
     {"full jobs", offsetof(struct core, tight)},
     {"jobs with new events", offsetof(struct core, told)},
     {"jobs to be weighed", offsetof(struct core, jobs_due)},
+    {"jobs to be ended", offsetof(struct core, jobs_over)},
     {"judgements", offsetof(struct core, judged)},
     {"groups to be dealt to", offsetof(struct core, groups_due)},
     {"turns", offsetof(struct core, turns)},

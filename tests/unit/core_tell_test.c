@@ -23,6 +23,25 @@ enum {
 
 static uint64_t next_seq; /* of the topic */
 
+/* What the last step logged of an event; NULL: nothing. */
+static const struct effect_log *log_of(const char *event)
+{
+    for (uint32_t i = 0; i < effects.log_count; i++)
+        if (span_equal(effects.logs[i].name, span_text(event)))
+            return &effects.logs[i];
+    return NULL;
+}
+
+static void expect_logged(const char *event, const char *party)
+{
+    const struct effect_log *log = log_of(event);
+    cr_assert_not_null(log);
+    cr_expect(span_equal(log->party, span_text(party)), "%.*s", (int)log->party.bytes,
+              (const char *)log->party.data);
+    cr_expect(span_equal(log->job, span_text(job_name)), "%.*s", (int)log->job.bytes,
+              (const char *)log->job.data);
+}
+
 /* From now on or from an event on, with a window that is small. */
 static void observe_from(conn_id conn, uint64_t from_id)
 {
@@ -387,7 +406,79 @@ Test(core_tell, keeps_no_complaint_about_a_party_to_itself_that_is_forgotten)
     say_hello(2);
     cr_expect_eq(count_said("2 < welcome"), 1);
     cr_expect_eq(count_said("5 < refused alice/1 #0 x1"), 1);
+    expect_logged("refused", "alice"); /* the party is gone */
     forget();
+}
+
+/* ---- jobs that end ----------------------------------------------------------------------------*/
+
+static uint32_t count_jobs(void)
+{
+    return core->job_names.count;
+}
+
+static void tick(void)
+{
+    now_ns = core_deadline_ns(core);
+    step((struct event){.type = EVENT_TICK});
+}
+
+/* The last step is the one in which a party was lost. */
+static void wait_for_loss(void)
+{
+    while (log_of("party.lost") == NULL)
+        tick();
+}
+
+/* The loss of the last party and the end of the linger time are due in one step. */
+Test(core_tell, keeps_a_job_without_linger_time_until_what_is_logged_of_it_is_written)
+{
+    options.linger_ms = 0;
+    restart();
+    is_alone = false;
+    join(1);
+    closed(1);
+    wait_for_loss();
+    cr_expect_eq(count_jobs(), 1);
+    expect_logged("party.lost", "alice");
+    cr_expect_eq(core_deadline_ns(core), now_ns, "the next step is due");
+    tick();
+    cr_expect_eq(count_jobs(), 0);
+    cr_expect_eq(core_deadline_ns(core), INT64_MAX);
+}
+
+/* Somebody who comes before the next tick finds no job. */
+Test(core_tell, begins_a_new_job_for_who_comes_right_after_one_without_linger_time_ended)
+{
+    options.linger_ms = 0;
+    restart();
+    is_alone = false;
+    join(1);
+    closed(1);
+    wait_for_loss();
+    forget();
+    say_hello(1);
+    EXPECT("1 < welcome incarnation 1\n");
+    cr_expect_eq(count_jobs(), 1);
+}
+
+/* What is held of complaints is told when the linger time is over, too. */
+Test(core_tell, keeps_a_job_until_complaints_of_its_last_step_are_logged)
+{
+    options.linger_ms = LIMIT_COMPLAINTS_MS_MIN;
+    restart();
+    is_alone = false;
+    join(1);
+    intrude(1);
+    resume(1, tokens[1], 0);
+    intrude(1);
+    resume(1, tokens[1], 0);
+    leave(1, 0);
+    tick(); /* both are due */
+    cr_expect_eq(count_jobs(), 1);
+    expect_logged("refused", "alice");
+    tick();
+    cr_expect_eq(count_jobs(), 0);
 }
 
 /* ---- the journal ------------------------------------------------------------------------------*/

@@ -67,6 +67,7 @@ struct job *job_make(struct core *core, uint32_t id, struct span name, struct sp
     list_init(&job->tight_link);
     list_init(&job->tell_link);
     list_init(&job->due_link);
+    list_init(&job->over_link);
     job_spec_init(&job->spec);
     roster_init(&job->roster, core->memory);
     storms_init(&job->storms, core->memory);
@@ -147,6 +148,7 @@ void job_free(struct core *core, struct job *job)
     list_remove(&job->tell_link);
     list_remove(&job->tight_link);
     list_remove(&job->due_link);
+    list_remove(&job->over_link);
     failure_unref(core, job->failure);
     failure_unref(core, job->loss);
     roster_fini(&job->roster);
@@ -204,6 +206,7 @@ static bool is_timed(const struct job *job)
     return job->state == JOB_SHORT || job->state == JOB_FAILING || job->state == JOB_PAUSING;
 }
 
+/* Not in this step: what it says of the job points to the job's texts. */
 void job_linger(struct core *core, struct job *job)
 {
     if (job->session_count > 0)
@@ -212,5 +215,12 @@ void job_linger(struct core *core, struct job *job)
         job_keep(core, job); /* it ends, or goes on, by itself; or a reader may come back */
         return;
     }
-    job_end(core, job);
+    list_push(&core->jobs_over, &job->over_link);
+    core->has_more = true;
+}
+
+void jobs_end_over(struct core *core)
+{
+    LIST_EACH(link, &core->jobs_over)
+        job_end(core, LIST_OWNER(link, struct job, over_link));
 }

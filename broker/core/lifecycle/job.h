@@ -24,7 +24,9 @@ void job_keep(struct core *core, struct job *job);
 void job_end(struct core *core, struct job *job);
 /* Ends a job that was made for a party which could not join it; false: it is used. */
 bool job_drop_unused(struct core *core, struct job *job);
-/* The linger time is over. */
+/* The linger time is over: the next step ends the job. */
 void job_linger(struct core *core, struct job *job);
+/* Ends the jobs whose linger time was over in the step before. */
+void jobs_end_over(struct core *core);
 
 #endif

@@ -89,6 +89,7 @@ struct job {
     uint64_t meeting_epoch;  /* of the members at a barrier */
     uint32_t meeting_count;
     struct list due_link;     /* in core->jobs_due: parties came or went */
+    struct list over_link;    /* in core->jobs_over: the next step ends it */
     struct job_event *events; /* ring of events, newest LIMIT_EVENTS */
     uint32_t event_room;
     uint64_t event_next; /* id of the next; the oldest kept is event_first */

@@ -116,7 +116,6 @@ static struct effect_log *log_of_party(struct core *core, const struct party *pa
     conn_id conn = is_newest && party->session != NULL ? party->session->control : 0;
     struct effect_log *log = effects_log(core->effects, conn);
     struct span principal = is_newest ? party->account->name : SPAN_NONE;
-    log->party = party->name;
     log->incarnation = incarnation;
     must(principal.bytes < sizeof log->principal);
     if (principal.bytes > 0)
@@ -140,6 +139,7 @@ static void log_event(struct core *core, const struct job *job, const struct tel
                                  : effects_log(core->effects, 0);
     log->name = span_text(what->name);
     log->job = job->name;
+    log->party = span_of(kept->text + kept->name_bytes, kept->party_bytes);
     log->count = what->count;
     log->text = span_of(kept->text + before, kept->text_bytes);
     log->error = what->failure != NULL ? failure_id(what->failure) : SPAN_NONE;

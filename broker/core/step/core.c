@@ -130,6 +130,7 @@ static void init_pools(struct core *core)
     list_init(&core->early_taps);
     list_init(&core->judged);
     list_init(&core->jobs_due);
+    list_init(&core->jobs_over);
     list_init(&core->unused_failures);
     list_init(&core->unused_notices);
     list_init(&core->unused_awaits);
@@ -620,6 +621,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     failure_free_unused(core);
     notice_free_unused(core);
     await_free_unused(core);
+    jobs_end_over(core);
     switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
     case EVENT_MESSAGE:
