@@ -48,6 +48,7 @@ static void *effects_grow(struct effects *effects, void *items, uint32_t *room, 
     if (count < *room)
         return items;
     uint32_t more = *room ? *room * 2 : 64;
+    must(more > *room);
     void *grown = memory_resize(effects->memory, items, *room * item_bytes, more * item_bytes);
     must(grown != NULL);
     *room = more;
@@ -156,12 +157,21 @@ struct effect_log *effects_log(struct effects *effects, conn_id conn)
     return log;
 }
 
+size_t effects_fact_room(size_t room, size_t used)
+{
+    while (room - used < LIMIT_FACT_BYTES) {
+        size_t more = room > 0 ? room * 2 : 2 * (size_t)LIMIT_FACT_BYTES;
+        must(more > room);
+        room = more;
+    }
+    return room;
+}
+
 void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload)
 {
     size_t bytes = 0;
-    while (effects->fact_room - effects->fact_used < LIMIT_FACT_BYTES) {
-        uint32_t room =
-            effects->fact_room ? effects->fact_room * 2 : 2 * (uint32_t)LIMIT_FACT_BYTES;
+    size_t room = effects_fact_room(effects->fact_room, effects->fact_used);
+    if (room > effects->fact_room) {
         effects->fact_bytes =
             memory_resize(effects->memory, effects->fact_bytes, effects->fact_room, room);
         must(effects->fact_bytes != NULL);
@@ -175,7 +185,7 @@ void effects_fact(struct effects *effects, const struct fact *fact, payload_id p
     effect->offset = effects->fact_used;
     effect->bytes = (uint32_t)bytes;
     effect->index = (uint32_t)fact->type;
-    effects->fact_used += (uint32_t)bytes;
+    effects->fact_used += bytes;
 }
 
 struct span effects_record(const struct effects *effects, const struct effect *effect)

@@ -11,6 +11,7 @@
 #include "libbus/wire/fact.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum effect_type {
@@ -34,7 +35,7 @@ struct effect {
     payload_id payload; /* FACT: whose bytes stand beside it; 0: it has none;
                            SEND_MSG of DEAD_VALUE: where its bytes are; 0: they are none;
                            SEND_MSG of FETCHED_PIECE: where its bytes are */
-    uint32_t offset;    /* SEND_RANGE, SEND_PART: of the first frame; FACT: in fact_bytes;
+    size_t offset;      /* SEND_RANGE, SEND_PART: of the first frame; FACT: in fact_bytes;
                            SEND_MSG of FETCHED_PIECE: in the payload */
     uint32_t bytes;     /* ...: of what is sent, with headers; FACT: of the record;
                            SEND_MSG of FETCHED_PIECE: its own */
@@ -75,7 +76,7 @@ struct effects {
     struct effect_log *logs;
     uint32_t log_count, log_room;
     uint8_t *fact_bytes; /* encoded, one behind the other */
-    uint32_t fact_used, fact_room;
+    size_t fact_used, fact_room;
 };
 
 void effects_init(struct effects *effects, struct memory *memory);
@@ -107,6 +108,9 @@ void effects_reload(struct effects *effects, conn_id conn);
 struct effect_log *effects_log(struct effects *effects, conn_id conn);
 /* The fact is encoded here: what its spans point to may go. */
 void effects_fact(struct effects *effects, const struct fact *fact, payload_id payload);
+/* The room for facts that leaves room for one fact more: twice the room, as often as needed.  The
+ * facts of a checkpoint may have many gigabytes. */
+size_t effects_fact_room(size_t room, size_t used);
 /* The record of a FACT, borrowed until the next one is appended. */
 struct span effects_record(const struct effects *effects, const struct effect *effect);
 
