@@ -122,6 +122,45 @@ Test(core_job, tells_its_story_on_the_control_topic)
            "4 < job.epoch /0 #1 x1\n");
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* She has written nothing, and nobody names her: but her place in the job is hers. */
+Test(core_job, keeps_a_member_that_completed_and_left)
+{
+    options.parties_max = 2;
+    restart();
+    made_of_two();
+    complete(1);
+    leave(1, 0);
+    forget();
+    say_hello(3);
+    EXPECT("3 < refused 4 errbus.full\n3 dropped\n");
+    complete(2);
+    show_job(5);
+    keep_lines("attempt", "completed");
+    EXPECT("5 < member 0 alice/1 completed\n5 < member 1 bob/1 completed\n"
+           "5 < completed, attempt 1, epoch 1 of 2\n");
+}
+
+Test(core_job, gives_the_places_of_names_away_when_the_attempt_is_over)
+{
+    options.parties_max = 2;
+    restart();
+    make_job(a_strict_job(2, 1, 0));
+    come_all(2);
+    complete(1);
+    leave(1, 0);
+    compact(); /* a snapshot tells of her place, too */
+    break_down(2);
+    pass_ms(1000);
+    forget();
+    say_hello(3); /* bob's */
+    EXPECT("3 < welcome incarnation 1\n");
+    say_hello(4); /* hers */
+    keep_lines("4 < welcome", "4 < refused");
+    EXPECT("4 < welcome incarnation 1\n");
+}
+
 /* ---- gathering ------------------------------------------------------------------------------- */
 
 Test(core_job, starts_as_soon_as_max_are_there)

@@ -60,7 +60,7 @@ static void set_failure(struct core *core, struct failure **at, struct failure *
 static void forget_members(struct core *core, struct job *job)
 {
     LIST_EACH(link, &job->party_list)
-        LIST_OWNER(link, struct party, job_link)->rank = RANK_NONE;
+        party_place(LIST_OWNER(link, struct party, job_link), RANK_NONE);
     roster_clear(&job->roster);
     set_failure(core, &job->loss, NULL);
 }
@@ -141,7 +141,7 @@ void job_greet(struct core *core, struct session *session)
 
 void job_place(struct core *core, struct party *party, uint32_t rank)
 {
-    party->rank = rank;
+    party_place(party, rank);
     (void)party_next(party->state, PARTY_STARTS, &party->state); /* no news for one that runs */
     note_placed(core, party);
 }
@@ -559,7 +559,7 @@ void job_left(struct core *core, struct party *party)
                         "a member completed, and will not come");
     } else {
         (void)roster_remove(&job->roster, party->id); /* or it had neither */
-        party->rank = RANK_NONE;
+        party_place(party, RANK_NONE);
     }
     mark_due(core, job);
 }

@@ -80,11 +80,17 @@ void party_update_bare(struct party *party)
 {
     bool is_bare = !party_is_live(party) && party_any_session(party) == NULL &&
                    list_is_empty(&party->topics) && list_is_empty(&party->watches) &&
-                   list_is_empty(&party->durables);
+                   list_is_empty(&party->durables) && party->rank == RANK_NONE;
     if (is_bare && !list_is_linked(&party->bare_link))
         list_push(&party->job->bare_list, &party->bare_link);
     else if (!is_bare)
         list_remove(&party->bare_link);
+}
+
+void party_place(struct party *party, uint32_t rank)
+{
+    party->rank = rank;
+    party_update_bare(party);
 }
 
 struct party *party_make(struct core *core, uint32_t id, struct job *job, struct span name)
@@ -115,6 +121,7 @@ struct party *party_make(struct core *core, uint32_t id, struct job *job, struct
     list_push(&core->nobody.parties, &party->account_link);
     list_push(&job->party_list, &party->job_link);
     job->party_count += 1;
+    party_update_bare(party); /* until somebody needs it */
     note_party_known(core, party);
     return party;
 }

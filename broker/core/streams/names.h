@@ -24,5 +24,7 @@ void party_forget_ends(struct core *core, struct party *party);
 void party_free(struct core *core, struct party *party);
 /* A party is bare when nothing refers to it.  The oldest bare party goes when the job is full. */
 void party_update_bare(struct party *party);
+/* Its place in the job, or RANK_NONE: while it has one, it is not bare. */
+void party_place(struct party *party, uint32_t rank);
 
 #endif

@@ -145,6 +145,7 @@ static struct topic *topic_new(struct core *core, struct party *writer, struct s
         if (sub_wants(sub, topic->name) && !sub_follow(core, sub, topic)) {
             note_topic_forgotten(core, topic);
             topic_free(core, topic);
+            party_update_bare(writer);
             return NULL;
         }
     }
