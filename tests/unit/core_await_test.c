@@ -56,6 +56,75 @@ Test(core_await, refuses_that_less_or_more_is_taken_than_before)
     EXPECT("3 dropped\n13 dropped\n");
 }
 
+/* ---- no room --------------------------------------------------------------------------------- */
+
+static void expect_full(conn_id conn, uint64_t want, const char *topic)
+{
+    forget();
+    await_slot(conn, want, topic, 0);
+    EXPECT("12 < sub 0 error #0 (rejected of bob)\n");
+    cr_expect_str_eq(error_message, "there is no room for the awaited topic");
+}
+
+Test(core_await, fails_a_wait_for_a_topic_more_than_the_broker_has_room_for)
+{
+    options.topics_max = 2;
+    restart();
+    join_all(2);
+    await_slot(2, 1, "alice/a", 0);
+    await_slot(2, 2, "alice/b", 0);
+    EXPECT("");
+    expect_full(2, 3, "alice/c");
+    await_slot(2, 4, "alice/b", 1); /* the session goes on */
+    EXPECT("");
+    publish(1, open_topic(1, "alice/b"), 0, 2, 5);
+    keep_lines("12 < ", "dropped");
+    EXPECT("12 < sub 0 payload 5 part 0 x1\n12 < sub 0 payload 5 part 1 x1\n");
+}
+
+Test(core_await, fails_such_a_wait_again_if_it_is_said_again)
+{
+    options.topics_max = 1;
+    restart();
+    join_all(2);
+    await_slot(2, 1, "alice/a", 0);
+    expect_full(2, 2, "alice/b");
+    reconnect(2);
+    expect_full(2, 2, "alice/b");
+    crash(100);
+    resume(2, tokens[2], 0);
+    expect_full(2, 2, "alice/b");
+    await_slot(2, 1, "alice/a", 0);
+    EXPECT("");
+}
+
+Test(core_await, fails_a_wait_for_a_party_more_than_the_job_has_room_for)
+{
+    options.parties_max = 3;
+    restart();
+    join_all(2);
+    await_slot(2, 1, "alice/a", 0);
+    await_slot(2, 2, "carol/a", 0);
+    EXPECT("");
+    expect_full(2, 3, "dave/a");
+    await_slot(2, 4, "carol/b", 0);
+    EXPECT("");
+}
+
+/* A name whose topic has no room is needed by nobody: it takes no place from a party. */
+Test(core_await, keeps_no_party_of_a_wait_that_it_has_no_room_for)
+{
+    options.parties_max = 3;
+    options.topics_max = 1;
+    restart();
+    join_all(2);
+    await_slot(2, 1, "alice/a", 0);
+    expect_full(2, 2, "dave/a");
+    expect_full(2, 3, "erin/a");
+    say_hello(3);
+    EXPECT("3 < welcome incarnation 1\n");
+}
+
 /* ---- values in pieces ------------------------------------------------------------------------ */
 
 /* Bob waits for slot 0, of which the first piece comes. */

@@ -122,7 +122,7 @@ struct await {
     enum await_state state;
     uint64_t want;
     struct session *session;
-    struct topic *topic; /* NULL: the wait was denied */
+    struct topic *topic; /* NULL: the wait was denied, or there was no room */
     struct span denied;  /* the name that it was said with then; owned */
     uint64_t seq;
     bool is_value_wanted;

@@ -11,7 +11,8 @@
  *
  * Access is asked before anything is made.  A wait that is denied has no topic, and neither a topic
  * nor a party is made for it: else whoever may read nothing could fill the tables, and the number
- * of the topic would tell whether it was there before. */
+ * of the topic would tell whether it was there before.  A wait for which there is no room has no
+ * topic either.  It fails as a denied one does, and the reader goes on. */
 #include "broker/core/streams/await.h"
 
 #include "broker/core/record/failure.h"
@@ -117,11 +118,12 @@ static void answer_settled(struct core *core, struct await *await, struct slot_e
         answer_entry(core, await, entry);
 }
 
-/* The same whether there is such a slot or not. */
-static void answer_denied(struct core *core, struct await *await)
+/* The wait has no topic.  A denied one is told the same whether there is such a slot or not. */
+static void answer_without_topic(struct core *core, struct await *await, bool is_denied)
 {
-    struct failure *failure = failure_of_answer(core, await->session, CODE_EDENIED,
-                                                ERROR_TYPE_NOT_AUTHORISED, RIGHTS_DENIED_TEXT);
+    const char *type = is_denied ? ERROR_TYPE_NOT_AUTHORISED : ERROR_TYPE_FULL;
+    const char *text = is_denied ? RIGHTS_DENIED_TEXT : "there is no room for the awaited topic";
+    struct failure *failure = failure_of_rejection(core, await->session, type, text, NULL, 0);
     answer_failed(core, await, failure);
     failure_unref(core, failure);
 }
@@ -284,20 +286,20 @@ const char *await_open(struct core *core, struct session *session, const struct 
         see_pieces(core, known);
         return NULL;
     }
-    bool is_allowed = rights_may_read(core, session->party, msg->topic);
     struct await *await = topic_is_valid(msg->topic) ? await_new(core, session, msg) : NULL;
-    bool is_named = await != NULL && (is_allowed || span_keep(core, msg->topic, &await->denied));
-    if (is_named && is_allowed)
-        await->topic = topic_get(core, session->job, msg->topic, &code);
-    if (!is_named || (is_allowed && await->topic == NULL)) {
-        if (await != NULL)
-            await_free(core, await);
+    if (await == NULL)
+        return "a slot that cannot be awaited";
+    bool is_denied = !rights_may_read(core, session->party, msg->topic);
+    await->topic = is_denied ? NULL : topic_get(core, session->job, msg->topic, &code);
+    if (await->topic != NULL) {
+        await_place(core, await);
+        return NULL;
+    }
+    if (!span_keep(core, msg->topic, &await->denied)) {
+        await_free(core, await);
         return "a slot that cannot be awaited";
     }
-    if (is_allowed)
-        await_place(core, await);
-    else
-        answer_denied(core, await);
+    answer_without_topic(core, await, is_denied);
     return NULL;
 }
 
