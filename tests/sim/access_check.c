@@ -103,7 +103,8 @@ const char *access_check_step(struct access_check *check, const struct core *cor
 
 /* ---- who is sent what ------------------------------------------------------------------------ */
 
-/* That a wait is denied; or what stands in for it where memory is short. */
+/* That a wait is denied, or that there is no room for it; or what stands in for these where memory
+ * is short. */
 static bool is_denial(const struct frame *frame)
 {
     struct error_record record;
@@ -111,6 +112,7 @@ static bool is_denial(const struct frame *frame)
     return (frame->flags & FRAME_KIND_MASK) == FRAME_ERROR &&
            error_decode(frame->value, &record, 1, &count) == WIRE_OK && count > 0 &&
            (span_equal(record.type, span_text(ERROR_TYPE_NOT_AUTHORISED)) ||
+            span_equal(record.type, span_text(ERROR_TYPE_FULL)) ||
             span_equal(record.type, span_text(ERROR_TYPE_NO_MEMORY)));
 }
 
