@@ -485,3 +485,86 @@ Test(core_standstill, that_is_short_ends_no_lease)
         cr_expect_eq(strstr(said, "2 < over: sub 1 task") != NULL, i == 1, "%s", said);
     }
 }
+
+/* ---- verdicts -------------------------------------------------------------------------------- */
+
+/* A job of three that the first loss breaks, and frank, who sees what is said of it. */
+static void begin_job(int64_t settle_ms)
+{
+    struct msg_job_create job = a_strict_job(3, 0, settle_ms);
+    job.strategy = VERDICT_EARLIEST;
+    make_job(job);
+    join_all(3);
+    tap(6);
+    pass_ms(100);
+    forget();
+}
+
+static void fail_at(conn_id conn, int64_t occurred_ns)
+{
+    struct error_record record;
+    size_t bytes;
+    error_record_init(&record);
+    record.type = span_text("app.broken");
+    record.message = span_text("it broke");
+    record.occurred_ns = occurred_ns;
+    cr_assert_eq(error_encode(&record, 1, error_bytes, sizeof error_bytes, &bytes), WIRE_OK);
+    break_down_with(conn, 0, span_of(error_bytes, bytes));
+}
+
+/* Alice's report lay in the socket while the broker stood still, longer than the window. */
+Test(core_standstill, makes_no_report_too_late_for_a_verdict)
+{
+    for (int is_ticked = 0; is_ticked <= 1; is_ticked++) {
+        begin_job(2000);
+        int64_t begin_ns = now_ns;
+        fail_at(2, begin_ns - 100);
+        pass_ms(100);
+        stand_ms(3000);
+        forget();
+        if (is_ticked)
+            tick(); /* before it reads what came */
+        fail_at(1, begin_ns - 200);
+        complete(3);
+        leave(3, 0);
+        keep_lines("6 < party.failed", "6 < verdict");
+        EXPECT("6 < party.failed alice/1 #0 x0 (application of alice)\n"
+               "6 < verdict.final alice/1 #0 x0 (application of alice)\n");
+        fini();
+        init();
+    }
+}
+
+/* What was left of it is left: no more, and no less. */
+Test(core_standstill, is_no_part_of_the_window_of_a_verdict)
+{
+    begin_job(2000);
+    fail_at(2, now_ns);
+    pass_ms(100);
+    tick();
+    stand_ms(3000);
+    tick();
+    pass_ms(1899);
+    keep_lines("6 < verdict.final", "6 < verdict.final");
+    EXPECT("");
+    pass_ms(1);
+    keep_lines("6 < verdict.final", "6 < verdict.final");
+    EXPECT("6 < verdict.final bob/1 #0 x0 (application of bob)\n");
+}
+
+/* The job has not gone on for a window after the loss. */
+Test(core_standstill, is_no_part_of_the_window_in_which_a_loss_is_survived)
+{
+    join_all(3);
+    tap(6);
+    pass_ms(100);
+    int64_t begin_ns = now_ns;
+    fail_at(1, begin_ns);
+    leave(3, 0);
+    pass_ms(100);
+    stand_ms(10000);
+    forget();
+    fail_at(2, now_ns);
+    keep_lines("6 < verdict", "6 < verdict");
+    EXPECT("6 < verdict.final alice/1 #0 x0 (application of alice)\n");
+}

@@ -650,10 +650,11 @@ Test(core_verdict, tells_who_comes_back_what_was_said_and_what_is_said_then)
     int64_t begin_ns = now_ns;
     struct span first = span_text(verdict_reason_text(VERDICT_ALONE));
     fail_party(1, (struct failing){.stamp_ns = begin_ns - 100 * MS}, 0);
-    closed(2);
     fail_party(3, (struct failing){.stamp_ns = begin_ns - 50 * MS}, 0);
+    pass_ms(1500);
+    closed(2);
     forget();
-    now_ns += 2000 * MS; /* the window is over, and nobody has noticed */
+    now_ns += 500 * MS; /* the window is over, and nobody has noticed */
     say_hello_again(2);
     const struct msg_verdict *told[2];
     uint32_t count = 0;

@@ -676,6 +676,14 @@ void judge_all(struct core *core)
     }
 }
 
+/* The timers of judgements follow core_clock(), which did not count that time either. */
+void judge_stood_still(struct core *core, int64_t gap_ns)
+{
+    struct job *job = NULL;
+    while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL)
+        verdict_stood_still(&job->judgement.verdict, gap_ns);
+}
+
 /* ---- beginning again ------------------------------------------------------------------------- */
 
 bool judge_restore_error(struct core *core, struct job *job, const struct judged *judged)

@@ -21,6 +21,8 @@ void judge_joined(struct core *core, struct job *job);
 /* Forgets all errors and the verdict; later errors begin a new judgement. */
 void judge_anew(struct core *core, struct job *job);
 void judge_all(struct core *core); /* at the end of a step */
+/* core_clock() stood still for so long: so did all windows of verdicts. */
+void judge_stood_still(struct core *core, int64_t gap_ns);
 /* The verdict of a created job is final: another attempt, or the end, follows. */
 void judge_conclude_soon(struct core *core, struct job *job);
 /* A party is back on another connection, and may have missed the verdict. */

@@ -564,6 +564,7 @@ static void advance_clock(struct core *core, const struct event *event)
     if (was_away && core_clock(core) >= core->excused_ns) {
         core->excused_ns = core_clock(core) + AWAY_APART_NS;
         core->away_ns += gap_ns; /* since when it was away, nobody knows */
+        judge_stood_still(core, gap_ns);
     }
     core->now_ns = event->now_ns;
     if (was_away)

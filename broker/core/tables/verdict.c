@@ -862,6 +862,13 @@ bool verdict_survive(struct verdict *verdict, int64_t now_ns)
     return true;
 }
 
+void verdict_stood_still(struct verdict *verdict, int64_t gap_ns)
+{
+    verdict->loss_ns += gap_ns;
+    verdict->opened_ns += gap_ns;
+    verdict->looked_ns += gap_ns;
+}
+
 /* The window closes by the clock, whether or not a step has said so yet. */
 static bool is_late(const struct verdict *verdict, int64_t now_ns)
 {

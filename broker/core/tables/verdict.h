@@ -283,6 +283,9 @@ enum verdict_says verdict_step(struct verdict *verdict, int64_t now_ns,
 bool verdict_survive(struct verdict *verdict, int64_t now_ns);
 /* The same without a window: a journal says so, or a part of the job ended well. */
 void verdict_set_survived(struct verdict *verdict);
+/* The caller stood still for so long, and could not hear the parties: windows that are open do not
+ * count that time. */
+void verdict_stood_still(struct verdict *verdict, int64_t gap_ns);
 /* For replay: the final verdict on all errors so far was given at now_ns. */
 void verdict_restore_final(struct verdict *verdict, int64_t now_ns);
 /* When the next step is due if nothing happens; INT64_MAX: never. */
