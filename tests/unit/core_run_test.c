@@ -426,6 +426,48 @@ Test(core_run, one_step_from_a_shell_begins_none)
     cr_expect_eq(come_as(1, RUN_NEXT, ""), 3); /* also if it was lost */
 }
 
+/* The process before has its grace, and may be on its way back. */
+Test(core_run, who_is_refused_another_run_ends_nobody)
+{
+    cr_assert_eq(come(1), 1);
+    cr_assert_eq(come(2), 1);
+    uint64_t token = tokens[1];
+    closed(1);
+    closed(11);
+    cr_expect_eq(come_as(1, RUN_NEXT, ""), 0);
+    EXPECT("1 < refused 12 errbus.run_under_way\n1 dropped\n");
+    cr_expect_eq(come_as(1, RUN_AS_FOUND, "tuesday"), 0);
+    EXPECT("1 < refused 12 errbus.run_under_way\n1 dropped\n");
+    resume(1, token, 0);
+    keep_lines("1 < welcome", "1 < refused");
+    EXPECT("1 < welcome incarnation 1, resumed\n");
+}
+
+Test(core_run, who_is_refused_for_what_a_name_has_not_read_ends_nobody)
+{
+    cr_assert_eq(come(1), 1);
+    cr_assert_eq(come(2), 1);
+    subscribe(2, 1, "alice/a", "daily", 0, 0);
+    go(2);
+    write_one(1, "alice/a", 1);
+    uint64_t token = tokens[1];
+    closed(1);
+    closed(11);
+    cr_expect_eq(come_as(1, RUN_NEXT, ""), 0);
+    EXPECT("1 < refused 12 errbus.run_under_way\n1 dropped\n");
+    resume(1, token, 0);
+    keep_lines("1 < welcome", "1 < refused");
+    EXPECT("1 < welcome incarnation 1, resumed\n");
+}
+
+/* Its last incarnation holds nothing: it is lost, and the next run begins. */
+Test(core_run, who_comes_again_for_another_run_does_not_wait_for_itself)
+{
+    cr_assert_eq(come(1), 1);
+    closed(1);
+    cr_expect_eq(come_as(1, RUN_NEXT, ""), 2);
+}
+
 Test(core_run, a_name_continues_the_run_of_that_name)
 {
     cr_assert_eq(come_as(1, RUN_AS_FOUND, "monday"), 1);

@@ -291,6 +291,10 @@ static void join(struct core *core, conn_id conn, const struct msg_hello *hello,
         refuse(core, conn, CODE_EDENIED, ERROR_TYPE_NAME_TAKEN, taken_text(core, party));
         return;
     }
+    if (run_is_held(party, hello, &core->why_held)) { /* before its last incarnation is lost */
+        refuse(core, conn, CODE_EDENIED, ERROR_TYPE_RUN_UNDER_WAY, core->why_held.data);
+        return;
+    }
     if (!may_connect(core, conn, party))
         return;
     while (party_any_session(party) != NULL)

@@ -128,14 +128,14 @@ void run_add_parties(const struct job *job, struct text *text)
     }
 }
 
-static void say_held(const struct job *job, struct text *text)
+static void say_held(const struct job *job, bool is_by_parties, struct text *text)
 {
     const struct sub *owed = job_find_owed(job);
     text_init(text);
     text_add(text, "run ");
     text_add_number(text, job->attempt);
     text_add(text, " of the job is not over: ");
-    if (is_anybody_there(job)) {
+    if (is_by_parties) {
         run_add_parties(job, text);
         text_add(text, " did not end yet; stop them, or join their run");
         return;
@@ -150,6 +150,30 @@ static void say_held(const struct job *job, struct text *text)
     text_add(text, "; let it, or forget the job");
 }
 
+/* Whether the party wants another run than this one, whatever happened in it. */
+static bool asks_for_another(const struct job *job, const struct msg_hello *hello)
+{
+    if (job->state != JOB_FREE || job->part_count == 0)
+        return false;
+    return hello->run.bytes > 0 ? !span_equal(hello->run, job->run) : hello->run_rule == RUN_NEXT;
+}
+
+bool run_is_held(const struct party *party, const struct msg_hello *hello, struct text *out_why)
+{
+    const struct job *job = party->job;
+    bool is_by_parties = false;
+    if (!asks_for_another(job, hello))
+        return false;
+    LIST_EACH(link, &job->party_list) {
+        const struct party *other = LIST_OWNER(link, struct party, job_link);
+        is_by_parties = is_by_parties || (other != party && is_there(other));
+    }
+    if (!is_by_parties && job_find_owed(job) == NULL)
+        return false;
+    say_held(job, is_by_parties, out_why);
+    return true;
+}
+
 enum run_choice run_choose(struct core *core, const struct party *party,
                            const struct msg_hello *hello, struct text *out_why)
 {
@@ -158,14 +182,14 @@ enum run_choice run_choose(struct core *core, const struct party *party,
         return RUN_BEGINS; /* see run_is_free_again() */
     if (job->state != JOB_FREE || job->part_count == 0)
         return RUN_SAME;
-    if (hello->run.bytes > 0 && span_equal(hello->run, job->run))
-        return RUN_SAME;
-    if (hello->run.bytes > 0 || hello->run_rule == RUN_NEXT) {
+    if (asks_for_another(job, hello)) {
         if (is_at_rest(job))
             return RUN_BEGINS;
-        say_held(job, out_why);
+        say_held(job, is_anybody_there(job), out_why);
         return RUN_IS_HELD;
     }
+    if (hello->run.bytes > 0)
+        return RUN_SAME;
     if (hello->run_rule != RUN_AS_FOUND || !ended_well(party) || was_written_since(party))
         return RUN_SAME;
     return is_at_rest(job) || is_gathering(core, job) ? RUN_BEGINS : RUN_SAME;

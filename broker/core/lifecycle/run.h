@@ -12,6 +12,9 @@ enum run_choice {
     RUN_IS_HELD /* it asks for another run, and this one is not over */
 };
 
+/* Whether the party asks for another run, and others than itself hold this one: out_why says who.
+ * Its last incarnation, which may still have a session, holds nothing. */
+bool run_is_held(const struct party *party, const struct msg_hello *hello, struct text *out_why);
 /* What follows when this party joins.  RUN_IS_HELD: out_why says who or what holds the run. */
 enum run_choice run_choose(struct core *core, const struct party *party,
                            const struct msg_hello *hello, struct text *out_why);
