@@ -3,6 +3,7 @@
  * one, who continues the last, and what is never thrown away; see core_driver.h. */
 #include "broker/core/lifecycle/run.h"
 #include "broker/core/model.h"
+#include "broker/core/record/failure.h"
 #include "tests/unit/core_driver.h"
 
 enum { HOUR_MS = 3600000 };
@@ -528,6 +529,37 @@ Test(core_run, is_the_same_behind_a_restart)
     compact();
     crash(100);
     cr_expect_eq(come(1), 2);
+}
+
+/* Errors that are kept under this id. */
+static uint32_t count_errors(const char *id)
+{
+    uint32_t count = 0;
+    const struct failure *failure = NULL;
+    while ((failure = pool_next(&core->failures, failure != NULL ? failure->id : 0)) != NULL)
+        count += span_equal(failure_id(failure), span_text(id));
+    return count;
+}
+
+/* Carol was told that her run was over, and that is kept as what she ended with. */
+Test(core_run, no_error_of_the_job_has_the_id_of_one_from_before_a_restart)
+{
+    for (int is_compact = 0; is_compact <= 1; is_compact++) {
+        lose_carol();
+        cr_assert_eq(come(3), 1);
+        cr_assert_eq(come(1), 2);
+        cr_expect_eq(count_errors("job//0/1"), 1);
+        if (is_compact)
+            compact();
+        crash(100);
+        cr_expect_eq(count_errors("job//0/1"), 1);
+        ask_from(5);
+        cancel_job(5);
+        cr_expect_eq(count_errors("job//0/1"), 1);
+        cr_expect_eq(count_errors("job//0/2"), 1);
+        fini();
+        begin();
+    }
 }
 
 Test(core_run, who_took_part_is_known_behind_a_checkpoint)

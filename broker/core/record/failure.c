@@ -331,6 +331,41 @@ struct failure *failure_restore(struct core *core, struct span bytes)
     return wrap(core, bytes.bytes, &core->scratch[0]);
 }
 
+/* The number of an error about a job, as text_id() made its id; 0: it is another error. */
+static uint64_t number_about_job(struct span job, const struct error_record *head)
+{
+    static const char middle[] = "//0/";
+    size_t before = job.bytes + sizeof middle - 1;
+    const char *id = head->id.data;
+    uint64_t number = 0;
+    if (head->party.bytes > 0 || head->id.bytes <= before || memcmp(id, job.data, job.bytes) != 0 ||
+        memcmp(id + job.bytes, middle, sizeof middle - 1) != 0)
+        return 0;
+    for (size_t i = before; i < head->id.bytes; i++) {
+        if (id[i] < '0' || id[i] > '9' || number > UINT32_MAX)
+            return 0; /* so many errors no job has */
+        number = 10 * number + (uint64_t)(id[i] - '0');
+    }
+    return number;
+}
+
+void failure_resume_numbers(struct core *core)
+{
+    struct error_record *records = core->scratch;
+    const struct failure *failure = NULL;
+    uint32_t count = 0;
+    uint32_t id;
+    while ((failure = pool_next(&core->failures, failure != NULL ? failure->id : 0)) != NULL) {
+        if (error_decode(failure_span(failure), records, LIMIT_ERROR_RECORDS, &count) != WIRE_OK ||
+            count == 0 || !name_map_get(&core->job_names, records[0].job, &id))
+            continue;
+        struct job *job = pool_find(&core->jobs, id);
+        uint64_t number = number_about_job(job->name, &records[0]);
+        if (job->error_count < number)
+            job->error_count = number;
+    }
+}
+
 struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id)
 {
     struct error_record *records = core->scratch;

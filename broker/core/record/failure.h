@@ -49,6 +49,9 @@ struct failure *failure_take_late(struct core *core, struct party *party, uint32
 void failure_refuse(struct core *core, struct session *session, struct failure *failure);
 /* The failure of a fact, with one reference.  NULL: no memory, or not an error. */
 struct failure *failure_restore(struct core *core, struct span bytes);
+/* At the end of a replay: no number of an error about a job is given again while that error is
+ * kept. */
+void failure_resume_numbers(struct core *core);
 /* The error with this id within failure, with its own causes.  NULL: it is not there, or no
  * memory. */
 struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id);

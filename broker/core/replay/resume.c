@@ -111,6 +111,7 @@ void core_resume(struct core *core, const struct event *now, struct effects *eff
     pool_mend(&core->topics);
     pool_mend(&core->subs);
     failure_forget_replayed(core);
+    failure_resume_numbers(core);
     rights_resume(core);
     core->is_judged = false;
     resume_owners(core);
