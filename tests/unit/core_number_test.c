@@ -2,6 +2,7 @@
 /* core_number_test.c -- topics that a new party numbers itself: who may, what opens them, and what
  * becomes of one that cannot be opened. */
 #include "broker/core/model.h"
+#include "broker/core/streams/open_slot.h"
 #include "tests/unit/core_driver.h"
 
 enum { ALICE = 1, BOB = 2, CAROL = 3 };
@@ -93,10 +94,19 @@ Test(core_number, gives_none_where_topics_are_scarce)
     cr_expect_eq(given(CAROL), 0, "both are in use");
 }
 
+/* The longest value in chunks that takes no more than so many bytes. */
+static uint64_t fitting(uint64_t bytes)
+{
+    uint64_t value = bytes - COST_SLOT_BYTES;
+    while (chunks_cost_of(value, LIMIT_CHUNK_BYTES) > bytes - COST_SLOT_BYTES)
+        value -= 1;
+    return value;
+}
+
 /* Bytes from the last ones on, up to so many: of a value that is not whole. */
 static void fill_up_to(conn_id conn, uint32_t topic, uint64_t from, uint64_t to)
 {
-    uint64_t most = options.job_bytes_max - 4096;
+    uint64_t most = fitting(options.job_bytes_max);
     for (uint64_t at = from; at < to; at += LIMIT_CHUNK_BYTES)
         chunk(conn, topic, 0, most, at,
               (uint32_t)(to - at < LIMIT_CHUNK_BYTES ? to - at : LIMIT_CHUNK_BYTES), 6);
@@ -106,7 +116,7 @@ Test(core_number, gives_none_where_the_job_is_half_full)
 {
     options.job_bytes_max = 8 * LIMIT_OWN_NUMBERS * LIMIT_OWN_CREDIT_BYTES;
     restart();
-    uint64_t half = options.job_bytes_max / 2 - COST_SLOT_BYTES;
+    uint64_t half = fitting(options.job_bytes_max / 2);
     uint32_t first = given(ALICE);
     cr_assert_neq(first, 0);
     name_topic(ALICE, first, "alice/a");
@@ -185,7 +195,7 @@ Test(core_number, grants_what_was_promised_in_a_job_that_is_full_by_then)
     uint32_t bobs = given(BOB);
     name_topic(BOB, bobs, "bob/a");
     reserve(BOB, bobs, 0);
-    fill_up_to(BOB, bobs, 0, options.job_bytes_max - 8192);
+    fill_up_to(BOB, bobs, 0, fitting(options.job_bytes_max) - 1);
     open_as(ALICE, first, "alice/a");
     cr_expect_eq(credit_told(), LIMIT_OWN_CREDIT_BYTES);
     forget();

@@ -14,6 +14,7 @@ enum {
     CHARGE_MIB = 3,
     WINDOW_MIB = 2,
 };
+#define CHARGE_BYTES (CHARGE_MIB * chunk_cost(frame_total(FRAME_CHUNK_PREFIX_BYTES + MIB)))
 
 /* A broker without a journal, whose jobs keep 16 MiB. */
 static void begin_small(void)
@@ -71,7 +72,7 @@ static void pass(uint32_t topic, uint64_t first, uint64_t end)
         expect_passed(i);
         take_all(2);
         cr_expect_leq(references, 1, "%lld pieces are held", (long long)references);
-        cr_expect_leq(job_bytes(), CHARGE_MIB * MIB + COST_SLOT_BYTES);
+        cr_expect_leq(job_bytes(), CHARGE_BYTES + COST_SLOT_BYTES);
     }
 }
 
@@ -86,6 +87,34 @@ Test(core_passing, takes_a_value_larger_than_its_job_and_holds_a_piece)
     forget();
     publish(1, a, 1, 1, 900);
     EXPECT("1 < accepted 2 0\n12 < sub 1 payload 900 x1\n");
+}
+
+/* What is gone leaves its place, too. */
+Test(core_passing, has_no_more_places_than_twice_what_is_here)
+{
+    uint32_t a = begin_with_bob();
+    reserve(1, a, 0);
+    for (uint64_t i = 0; i + 1 < PIECES; i++) {
+        pass(a, i, i + 1);
+        const struct chunks *chunks = pool_next(&core->chunk_sets, 0);
+        cr_expect_leq(chunks->count, 2, "%u of %u", chunks->first, chunks->count);
+    }
+}
+
+/* What counts is the memory that pieces take, and not their bytes alone. */
+Test(core_passing, refuses_pieces_that_cost_more_than_it_counts)
+{
+    uint64_t of_one = chunk_cost(frame_total(FRAME_CHUNK_PREFIX_BYTES + 1));
+    uint32_t a = begin_with_bob();
+    reserve(1, a, 0);
+    piece(a, 0);
+    uint64_t room = (CHARGE_BYTES - CHARGE_BYTES / CHARGE_MIB) / of_one; /* so many of a byte */
+    for (uint64_t i = 0; i <= room; i++) {
+        cr_assert(!is_said("refusal"), "%u: %s", (unsigned)i, said);
+        forget();
+        chunk(1, a, 0, PIECES * MIB, MIB + i, 1, 2);
+    }
+    cr_expect(is_said("refusal"), "%s", said);
 }
 
 /* Of the only row of this kind. */
@@ -109,8 +138,8 @@ Test(core_passing, is_told_in_the_status_while_it_is_under_way)
     reserve(1, a, 0);
     pass(a, 0, PIECES / 2);
     for (uint64_t kind = JOB; kind <= TOPIC; kind += TOPIC - JOB) {
-        cr_expect_geq(bytes_told(kind), CHARGE_MIB * MIB, "%lu", kind);
-        cr_expect_leq(bytes_told(kind), CHARGE_MIB * MIB + COST_SLOT_BYTES, "%lu", kind);
+        cr_expect_geq(bytes_told(kind), CHARGE_BYTES, "%lu", kind);
+        cr_expect_leq(bytes_told(kind), CHARGE_BYTES + COST_SLOT_BYTES, "%lu", kind);
     }
     pass(a, PIECES / 2, PIECES);
     cr_expect_eq(bytes_told(JOB), 0);
@@ -135,7 +164,7 @@ Test(core_passing, keeps_a_value_whole_that_fits)
 /* The newest value stays, and those before it within --topic-keep, of which all took all. */
 Test(core_passing, keeps_no_taken_value_beside_the_newest_beyond_what_is_kept)
 {
-    options.topic_keep_bytes = 2 * MIB + 2 * COST_SLOT_BYTES;
+    options.topic_keep_bytes = 2 * (COST_SLOT_BYTES + CHARGE_BYTES / CHARGE_MIB);
     uint32_t a = begin_with_bob();
     for (uint64_t seq = 0; seq < 8; seq++) {
         reserve(1, a, seq);

@@ -242,7 +242,6 @@ static uint64_t piece_bytes(uint64_t left)
 static uint64_t tell_piece(struct core *core, struct session *session, const struct msg_dead *asked,
                            const struct slot_entry *entry, uint64_t offset)
 {
-    uint64_t begin = 0;
     struct msg_dead_value *msg =
         &effects_msg(core->effects, session->control, MSG_DEAD_VALUE)->as.dead_value;
     struct effect *effect = &core->effects->items[core->effects->count - 1];
@@ -259,13 +258,12 @@ static uint64_t tell_piece(struct core *core, struct session *session, const str
         return piece_bytes(msg->total - offset);
     }
     const struct chunks *chunks = pool_find(&core->chunk_sets, entry->ref);
-    const struct chunk *chunk = chunks->items;
-    for (; offset >= begin + chunk->bytes; chunk++)
-        begin += chunk->bytes;
+    const struct chunk *chunk = chunks_at(chunks, offset);
+    must(chunk != NULL); /* a group has whole values */
     effect->payload = chunk->payload;
     effect->offset = chunk->offset;
-    effect->count = (uint32_t)(offset - begin);
-    return piece_bytes(begin + chunk->bytes - offset);
+    effect->count = (uint32_t)(offset - chunk->begin);
+    return piece_bytes(chunk->begin + chunk->bytes - offset);
 }
 
 static void tell_value(struct core *core, struct session *session, const struct msg_dead *asked,

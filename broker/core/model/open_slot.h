@@ -50,11 +50,19 @@ static inline bool open_slot_is_reply(const struct open_slot *open)
 
 /* A value in chunks: its slot and the readers on the way through it share it. */
 struct chunk {
+    uint64_t begin; /* of its bytes in the value */
     payload_id payload;
     uint32_t bytes; /* of the value */
     uint32_t frame_bytes;
     uint32_t offset; /* of the frame in the payload */
 };
+
+/* What a chunk costs in memory: its frame, and this struct.  In small chunks a value costs many
+ * times its bytes. */
+static inline uint64_t chunk_cost(uint64_t frame_bytes)
+{
+    return frame_bytes + sizeof(struct chunk);
+}
 
 struct chunks {
     uint32_t id;
@@ -62,6 +70,7 @@ struct chunks {
     struct chunk *items;
     uint32_t count, room;
     uint64_t bytes; /* that came so far */
+    uint64_t cost;  /* chunk_cost() of all that are here */
     uint64_t total;
     /* A value that passes through: streams/passing.c. */
     bool is_passing;
@@ -76,7 +85,7 @@ struct chunks {
 /* What it counts in its topic and its job. */
 static inline uint64_t chunks_weight(const struct chunks *chunks)
 {
-    return chunks->is_passing ? chunks->charged : chunks->bytes;
+    return chunks->is_passing ? chunks->charged : chunks->cost;
 }
 
 #endif

@@ -313,14 +313,15 @@ static const char *chunk_refusal(struct core *core, struct open_slot *open,
                                  const char **out_message)
 {
     struct chunks *chunks = open->chunks;
-    uint64_t bytes = chunks == NULL ? range->chunk_total : range->chunk_bytes;
+    uint64_t cost = chunks == NULL ? chunks_cost_of(range->chunk_total, range->chunk_bytes)
+                                   : chunk_cost(frame_total(range->value_bytes));
     *out_charge = 0;
-    if (chunks == NULL && !job_has_room(core, open->topic->job, bytes) &&
-        (*out_charge = passing_charge(core, open)) > 0)
-        bytes = *out_charge;
+    if (chunks == NULL && !job_has_room(core, open->topic->job, cost) &&
+        (*out_charge = passing_charge(core, open, range->chunk_bytes)) > 0)
+        cost = *out_charge;
     if (chunks == NULL || !chunks->is_passing)
-        return room_refusal(core, open->topic, bytes, out_message);
-    if (passing_has_room(chunks, bytes))
+        return room_refusal(core, open->topic, cost, out_message);
+    if (passing_has_room(chunks, cost))
         return NULL;
     *out_message = "more was sent than the broker had granted credit for";
     return ERROR_TYPE_NO_CREDIT;
@@ -336,13 +337,13 @@ static const char *take_chunk(struct core *core, struct open_slot *open,
     *out_message = "a value in chunks could not be accepted";
     if (is_too_big(core, open, range->chunk_total))
         return ERROR_TYPE_TOO_BIG;
-    const char *type = chunk_refusal(core, open, range, &charge, out_message);
-    if (type != NULL)
-        return type;
-    if (range->chunk_offset != have ||
+    if (range->chunk_offset != have || range->chunk_bytes == 0 ||
         range->chunk_offset + range->chunk_bytes > range->chunk_total ||
         (open->chunks != NULL && open->chunks->total != range->chunk_total))
         return ERROR_TYPE_PROTOCOL;
+    const char *type = chunk_refusal(core, open, range, &charge, out_message);
+    if (type != NULL)
+        return type;
     if (!open_slot_add_chunk(
             core, open, range->chunk_total,
             &(struct chunk){.payload = payload,

@@ -140,6 +140,33 @@ static bool reserve_chunk(struct core *core, struct open_slot *open, uint64_t to
     return true;
 }
 
+static uint64_t cost_of(uint64_t chunk_bytes)
+{
+    return chunk_cost(frame_total(FRAME_CHUNK_PREFIX_BYTES + chunk_bytes));
+}
+
+uint64_t chunks_cost_of(uint64_t total, uint64_t chunk_bytes)
+{
+    uint64_t rest = total % chunk_bytes;
+    return total / chunk_bytes * cost_of(chunk_bytes) + (rest > 0 ? cost_of(rest) : 0);
+}
+
+const struct chunk *chunks_at(const struct chunks *chunks, uint64_t at)
+{
+    if (at < chunks->gone || at >= chunks->bytes)
+        return NULL;
+    uint32_t low = chunks->first;
+    uint32_t high = chunks->count - 1;
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (chunks->items[middle].begin <= at)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &chunks->items[low];
+}
+
 bool open_slot_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
                          const struct chunk *chunk)
 {
@@ -151,12 +178,15 @@ bool open_slot_add_chunk(struct core *core, struct open_slot *open, uint64_t tot
         return false;
     struct chunks *chunks = open->chunks;
     effects_retain(core->effects, chunk->payload, 1);
-    chunks->items[chunks->count++] = *chunk;
+    chunks->items[chunks->count] = *chunk;
+    chunks->items[chunks->count++].begin = chunks->bytes;
     chunks->bytes += chunk->bytes;
+    chunks->cost += chunk_cost(chunk->frame_bytes);
     if (chunks->is_passing) /* it was counted when the value began */
         passing_came(core, open);
     else
-        topic_account(topic, slot_table_at(&topic->slots, index), 0, chunk->bytes);
+        topic_account(topic, slot_table_at(&topic->slots, index), 0,
+                      chunk_cost(chunk->frame_bytes));
     note_chunk_added(core, topic, open->seq, total, chunk);
     return true;
 }

@@ -15,6 +15,10 @@ struct slot_terms *open_slot_terms(struct core *core, struct open_slot *open);
 /* Adds one chunk to the slot's value; false: no memory. */
 bool open_slot_add_chunk(struct core *core, struct open_slot *open, uint64_t total,
                          const struct chunk *chunk);
+/* What a value of total bytes costs in chunks of so many bytes, above 0. */
+uint64_t chunks_cost_of(uint64_t total, uint64_t chunk_bytes);
+/* The chunk that holds byte at of the value; NULL: it is gone, or not here yet. */
+const struct chunk *chunks_at(const struct chunks *chunks, uint64_t at);
 /* Drops the chunks of a reply that its worker does not finish. */
 void open_slot_drop_chunks(struct core *core, struct open_slot *reply);
 /* Frees the open slot and its terms.  Its entry in the topic and its awaits stay. */

@@ -25,6 +25,8 @@
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/timers.h"
 
+#include <string.h>
+
 /* A reader may have taken all but a chunk, and not have told it.  The writer must be further. */
 #define WINDOW_LEAST_BYTES (2 * LIMIT_CHUNK_BYTES)
 /* Readers have so long to take something: as long as one may be away, and no less than this. */
@@ -84,12 +86,13 @@ static bool is_next(const struct open_slot *open)
     return true;
 }
 
-uint64_t passing_charge(struct core *core, struct open_slot *open)
+uint64_t passing_charge(struct core *core, struct open_slot *open, uint64_t chunk_bytes)
 {
     struct topic *topic = open->topic;
     uint64_t window = window_of(core, topic);
     uint64_t burst = burst_of(topic);
-    uint64_t charge = (window > burst ? window : burst) + LIMIT_CHUNK_BYTES;
+    uint64_t ahead = (window > burst ? window : burst) + LIMIT_CHUNK_BYTES;
+    uint64_t charge = chunks_cost_of(ahead, chunk_bytes);
     bool may_pass = !core->options.has_facts && !topic->is_replies && topic->letters == NULL &&
                     topic->passing == NULL && has_readers(open) && is_next(open);
     bool has_room = may_pass && job_has_room(core, topic->job, charge);
@@ -163,7 +166,7 @@ void passing_end(struct core *core, struct open_slot *open)
     uint64_t before = topic_weight(core, entry);
     if (!chunks->is_passing)
         return;
-    chunks->charged = chunks->bytes - chunks->gone;
+    chunks->charged = chunks->cost;
     topic_account(open->topic, entry, before, topic_weight(core, entry));
 }
 
@@ -202,6 +205,17 @@ static uint64_t taken_of(const struct topic *topic)
     return taken;
 }
 
+/* The places of chunks that are gone are used again, when they are as many as the others. */
+static void close_up(struct chunks *chunks)
+{
+    uint32_t here = chunks->count - chunks->first;
+    if (chunks->first < here)
+        return;
+    memmove(chunks->items, chunks->items + chunks->first, here * sizeof *chunks->items);
+    chunks->first = 0;
+    chunks->count = here;
+}
+
 void passing_update(struct core *core, struct topic *topic)
 {
     struct open_slot *open = topic->passing;
@@ -212,9 +226,11 @@ void passing_update(struct core *core, struct topic *topic)
            chunks->gone + chunks->items[chunks->first].bytes <= taken) {
         effects_release(core->effects, chunks->items[chunks->first].payload, 1);
         chunks->gone += chunks->items[chunks->first].bytes;
+        chunks->cost -= chunk_cost(chunks->items[chunks->first].frame_bytes);
         chunks->first += 1;
         chunks->moved_ns = core_clock(core);
     }
+    close_up(chunks);
     uint64_t more = chunks->gone + chunks->window_bytes - chunks->limit;
     if (chunks->limit < chunks->total && more >= chunks->window_bytes / TELL_SHARE &&
         session != NULL && session->control != 0)

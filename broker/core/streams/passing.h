@@ -6,8 +6,9 @@
 #include "broker/core/model.h"
 #include "broker/core/tables/slot_table.h"
 
-/* What a value counts that passes through this open slot.  0: it may not. */
-uint64_t passing_charge(struct core *core, struct open_slot *open);
+/* What a value counts that passes through this open slot in chunks of so many bytes.  0: it may
+ * not. */
+uint64_t passing_charge(struct core *core, struct open_slot *open, uint64_t chunk_bytes);
 /* Its first chunk is here, and nothing of it is gone. */
 void passing_begin(struct core *core, struct open_slot *open, uint64_t charge);
 /* All of it came: from now on it counts what is here. */
@@ -26,10 +27,10 @@ uint64_t passing_limit(const struct topic *topic, uint64_t seq);
 void passing_tell(struct core *core, struct session *session, const struct topic *topic,
                   uint64_t seq, uint64_t bytes);
 
-/* Whether so many bytes more are what the writer was told that it may send. */
-static inline bool passing_has_room(const struct chunks *chunks, uint64_t bytes)
+/* Whether a chunk more, of this cost, is what the writer was told that it may send. */
+static inline bool passing_has_room(const struct chunks *chunks, uint64_t cost)
 {
-    return chunks->bytes - chunks->gone + bytes <= chunks->charged;
+    return chunks->cost + cost <= chunks->charged;
 }
 
 /* A value passes through: whether its writer has to wait for the readers. */

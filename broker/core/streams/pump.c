@@ -11,6 +11,7 @@
 #include "broker/core/record/text.h"
 #include "broker/core/streams/await.h"
 #include "broker/core/streams/lease.h"
+#include "broker/core/streams/open_slot.h"
 #include "broker/core/streams/passing.h"
 #include "broker/core/streams/sub.h"
 #include "broker/core/streams/topic.h"
@@ -100,30 +101,15 @@ static uint64_t send_part(struct core *core, struct session *session, uint32_t s
     return effect->bytes;
 }
 
-/* The chunk that holds byte at of the value. */
-static const struct chunk *chunk_at(const struct chunks *chunks, uint64_t at, uint64_t *out_begin)
-{
-    uint64_t begin = chunks->gone;
-    for (uint32_t i = chunks->first; i < chunks->count && at >= begin; i++) {
-        if (at < begin + chunks->items[i].bytes) {
-            *out_begin = begin;
-            return &chunks->items[i];
-        }
-        begin += chunks->items[i].bytes;
-    }
-    return NULL;
-}
-
 /* One chunk; *offset moves behind it.  Whether it was the last. */
 static bool send_chunk(struct core *core, struct session *session, uint32_t sub,
                        const struct chunks *chunks, uint64_t *offset, uint64_t *sent)
 {
-    uint64_t begin = 0;
-    const struct chunk *chunk = chunk_at(chunks, *offset, &begin);
+    const struct chunk *chunk = chunks_at(chunks, *offset);
     must(chunk != NULL);
     *sent += send_stored(core, session, sub, chunk->payload, chunk->offset, chunk->frame_bytes, 1);
     core->effects->items[core->effects->count - 1].is_whole = false; /* settled by its last one */
-    *offset = begin + chunk->bytes;
+    *offset = chunk->begin + chunk->bytes;
     return *offset == chunks->total;
 }
 
@@ -142,11 +128,9 @@ struct headed {
 static bool send_headed(struct core *core, const struct headed *what)
 {
     const struct slot_entry *entry = what->entry;
-    uint64_t begin = 0;
     const struct chunks *chunks =
         entry->state == SLOT_CHUNKED ? pool_find(&core->chunk_sets, entry->ref) : NULL;
-    const struct chunk *chunk =
-        chunks != NULL ? chunk_at(chunks, *what->chunk_offset, &begin) : NULL;
+    const struct chunk *chunk = chunks != NULL ? chunks_at(chunks, *what->chunk_offset) : NULL;
     struct effect *effect = effects_task(core->effects, what->conn, what->sub,
                                          chunk != NULL ? chunk->payload : entry->ref);
     struct frame *head = &core->effects->frames[effect->index].frame;
@@ -159,7 +143,7 @@ static bool send_headed(struct core *core, const struct headed *what)
         effect->skip = entry->place.skip + (uint32_t)(what->seq - entry->first_seq);
         return true;
     }
-    *what->chunk_offset = begin + chunk->bytes;
+    *what->chunk_offset = chunk->begin + chunk->bytes;
     return *what->chunk_offset == chunks->total;
 }
 
