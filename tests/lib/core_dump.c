@@ -153,6 +153,17 @@ static void put_entry(struct core_dump *dump, const struct core *core,
     }
 }
 
+/* Without errors.  Which slot pays for an error that several have is no state of its own: their job
+ * has the sum. */
+static uint64_t topic_bytes(const struct topic *topic)
+{
+    uint64_t bytes = topic->bytes;
+    for (uint32_t i = 0; i < topic->slots.count; i++)
+        if (slot_table_at(&topic->slots, i)->state == SLOT_ERROR)
+            bytes -= slot_table_at(&topic->slots, i)->place.value_bytes;
+    return bytes;
+}
+
 static void put_topics(struct core_dump *dump, const struct core *core)
 {
     const struct topic *topic = NULL;
@@ -161,7 +172,7 @@ static void put_topics(struct core_dump *dump, const struct core *core)
         name(dump, topic->name);
         LINE(dump, "", topic->id, topic->number, topic->writer->id, topic->job->id,
              topic->is_opened, topic->begin_seq, topic->slots.next_seq, topic->open_count,
-             topic->bytes, topic->credit_used, topic->credit_limit);
+             topic_bytes(topic), topic->credit_used, topic->credit_limit);
         if (topic->request_ids.count > 0)
             LINE(dump, "   requests", topic->request_ids.count);
         for (uint32_t i = 0; i < topic->mark_count; i++)

@@ -20,11 +20,15 @@
 #include "broker/core/settling/settle.h"
 #include "broker/core/streams/number.h"
 #include "broker/core/streams/sub.h"
+#include "broker/core/streams/topic.h"
 #include "broker/core/tables/effect.h"
 #include "broker/core/tables/job.h"
 #include "broker/core/tables/party.h"
 #include "broker/core/tables/slot_table.h"
 #include "libbus/base/must.h"
+
+/* An error of so many bytes is kept whole, also where there is no room. */
+#define SHORT_ERROR_BYTES 1024
 
 /* ---- what a parked message does when its time has come --------------------------------------- */
 
@@ -434,6 +438,14 @@ static bool read_op(struct core *core, struct session *session, enum parked_type
                          : number_is_own(session->party, op->topic); /* it could not be opened */
 }
 
+/* Where there is no room, a short error takes the place of a long one: a slot fails in any case. */
+static bool is_too_long(struct core *core, const struct topic *topic, const struct failure *failure)
+{
+    uint64_t bytes = failure->byte_count;
+    return topic != NULL && bytes > SHORT_ERROR_BYTES &&
+           (!job_has_room(core, topic->job, bytes) || !topic_writer_has_room(core, topic, bytes));
+}
+
 /* Takes the error of the message, if there is one.  Returns whether it can be read. */
 static bool take_error(struct core *core, struct session *session, struct parked *op,
                        struct span error)
@@ -442,6 +454,8 @@ static bool take_error(struct core *core, struct session *session, struct parked
     struct topic *topic = pool_find(&core->topics, op->topic);
     if (error.bytes > 0)
         op->failure = failure_take(core, session, error, topic, op->seq, &is_readable);
+    if (op->failure != NULL && is_too_long(core, topic, op->failure))
+        op->failure = failure_shorten(core, op->failure);
     return is_readable;
 }
 

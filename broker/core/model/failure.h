@@ -21,7 +21,9 @@ struct failure {
     uint32_t id_at;
     uint32_t type_bytes; /* where its type lies */
     uint32_t type_at;
-    uint64_t number; /* in facts; 0: no fact has named it */
+    uint32_t slot_count; /* entries of topics that are this error: streams/entry.c */
+    bool is_paid_by_job; /* the entry that paid for its bytes is gone, and others are not */
+    uint64_t number;     /* in facts; 0: no fact has named it */
     enum error_kind kind;
     struct list same_id;     /* other failures with its id, in a ring */
     struct list unused_link; /* in core->unused_failures: no reference is left */

@@ -389,6 +389,29 @@ struct failure *failure_extract(struct core *core, const struct failure *failure
     return wrap(core, bytes, &records[0]);
 }
 
+struct failure *failure_shorten(struct core *core, struct failure *failure)
+{
+    struct error_record *head = &core->scratch[0];
+    struct failure *shorter = NULL;
+    uint32_t count = 0;
+    size_t bytes;
+    enum wire_err err =
+        error_decode(failure_span(failure), core->scratch, LIMIT_ERROR_RECORDS, &count);
+    must(err == WIRE_OK && count > 0); /* we encoded it ourselves */
+    head->message = span_text("its details are left out: its job, or who wrote it, keeps all the "
+                              "bytes that it may");
+    head->stacktrace = SPAN_NONE;
+    head->attachments = SPAN_NONE;
+    head->sealed = SPAN_NONE;
+    head->more_blame_count = 0;
+    head->left_out += count - 1;
+    head->cause_count = 0;
+    if (error_encode(head, 1, core->scratch_bytes, LIMIT_ERROR_BYTES, &bytes) == WIRE_OK)
+        shorter = wrap(core, bytes, head);
+    failure_unref(core, failure);
+    return shorter != NULL ? shorter : no_memory(core);
+}
+
 struct failure *failure_recall(struct core *core, const struct job *job,
                                const struct verdict_error *error)
 {

@@ -55,6 +55,9 @@ void failure_resume_numbers(struct core *core);
 /* The error with this id within failure, with its own causes.  NULL: it is not there, or no
  * memory. */
 struct failure *failure_extract(struct core *core, const struct failure *failure, struct span id);
+/* The same error without its details and its causes, for which there is no room.  It takes the
+ * caller's reference, and gives one. */
+struct failure *failure_shorten(struct core *core, struct failure *failure);
 /* Makes an error from what the verdict kept of it; nothing else is left. */
 struct failure *failure_recall(struct core *core, const struct job *job,
                                const struct verdict_error *error);

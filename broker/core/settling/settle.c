@@ -30,6 +30,8 @@ void settle_open(struct core *core, struct open_slot *open, enum slot_state stat
                           : topic_weight(core, entry);
     slot_entry_move(entry, state, ref);
     entry->place = place;
+    if (state == SLOT_ERROR)
+        entry_set_error(core, entry, pool_find(&core->failures, ref));
     topic_account(topic, entry, before, topic_weight(core, entry));
     note_settled(core, topic, entry);
     count_settled(core, topic->job, state == SLOT_ERROR ? COUNT_ERROR : COUNT_VALUE, 1);
@@ -107,6 +109,7 @@ void settle_replace_entry(struct core *core, struct topic *topic, struct slot_en
     struct slot_entry old = *entry;
     uint64_t before = topic_weight(core, entry);
     slot_entry_move(entry, SLOT_ERROR, failure_ref(failure)->id);
+    entry_set_error(core, entry, failure);
     topic_account(topic, entry, before, topic_weight(core, entry));
     entry_unref(core, &old);
     note_retracted(core, topic, entry);

@@ -46,63 +46,6 @@ enum { GRANT_SHARE = 4, GRANT_SHARE_FAR = 16 };
 /* Topics trimmed for one value when the job is full. */
 #define PRESSURE_TOPICS_MAX 64
 
-void chunks_unref(struct core *core, struct chunks *chunks)
-{
-    if (chunks == NULL || --chunks->refs > 0)
-        return;
-    for (uint32_t i = chunks->first; i < chunks->count; i++)
-        effects_release(core->effects, chunks->items[i].payload, 1);
-    memory_give(core->memory, chunks->items, chunks->room * sizeof *chunks->items);
-    pool_give(&core->chunk_sets, chunks);
-}
-
-void entry_ref(struct core *core, const struct slot_entry *entry)
-{
-    switch ((enum slot_state)entry->state) {
-    case SLOT_VALUE: effects_retain(core->effects, entry->ref, 1); break;
-    case SLOT_CHUNKED: ((struct chunks *)pool_find(&core->chunk_sets, entry->ref))->refs++; break;
-    case SLOT_ERROR: failure_ref(pool_find(&core->failures, entry->ref)); break;
-    case SLOT_OPEN:
-    case SLOT_STATE_COUNT: break;
-    }
-}
-
-void entry_unref(struct core *core, const struct slot_entry *entry)
-{
-    switch ((enum slot_state)entry->state) {
-    case SLOT_VALUE: effects_release(core->effects, entry->ref, 1); break;
-    case SLOT_CHUNKED: chunks_unref(core, pool_find(&core->chunk_sets, entry->ref)); break;
-    case SLOT_ERROR: failure_unref(core, pool_find(&core->failures, entry->ref)); break;
-    case SLOT_OPEN:
-    case SLOT_STATE_COUNT: break;
-    }
-}
-
-uint64_t topic_weight(const struct core *core, const struct slot_entry *entry)
-{
-    if (entry->state == SLOT_VALUE)
-        return entry->count * frame_total(entry->place.value_bytes);
-    if (entry->state == SLOT_CHUNKED)
-        return COST_SLOT_BYTES + chunks_weight(pool_find(&core->chunk_sets, entry->ref));
-    if (entry->state == SLOT_ERROR)
-        return COST_SLOT_BYTES;
-    const struct open_slot *open = pool_find(&core->open_slots, entry->ref);
-    return COST_SLOT_BYTES + (open->chunks != NULL ? chunks_weight(open->chunks) : 0);
-}
-
-void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
-                   uint64_t after)
-{
-    uint64_t delta = after - before; /* wraps around when it is negative, as the sums do */
-    topic->bytes += delta;
-    topic->job->bytes += delta;
-    account_count(topic->writer->account, ACCESS_BYTES, delta);
-    if (slot_entry_end(entry) > topic->taken_floor)
-        topic->untaken_bytes += delta;
-    if (slot_entry_end(entry) <= topic->done_floor)
-        topic->done_bytes += delta;
-}
-
 /* ---- creating a topic ------------------------------------------------------------------------ */
 
 struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, struct span name)
@@ -180,6 +123,8 @@ static void pop(struct core *core, struct topic *topic)
         topic->untaken_bytes -= weight;
     if (topic->request_ids.count > 0)
         reply_forget(core, topic, entry);
+    if (entry->state == SLOT_ERROR)
+        entry_drop_error(core, topic, entry);
     entry_unref(core, entry);
     slot_table_pop(&topic->slots);
 }
@@ -818,6 +763,7 @@ bool topic_append_failed(struct core *core, struct topic *topic, uint64_t first_
                                                              .count = (uint32_t)count,
                                                              .state = SLOT_ERROR,
                                                              .ref = failure_ref(failure)->id});
+    entry_set_error(core, entry, failure);
     topic_account(topic, entry, 0, topic_weight(core, entry));
     note_appended(core, topic, entry);
     count_settled(core, topic->job, COUNT_ERROR, (uint32_t)count);

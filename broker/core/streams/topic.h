@@ -4,6 +4,7 @@
 #define CORE_STREAMS_TOPIC_H
 
 #include "broker/core/model.h"
+#include "broker/core/streams/entry.h"
 
 /* One topic may use an eighth of the bytes that its job has left. */
 #define JOB_SHARE 8
@@ -24,10 +25,6 @@ void topic_free(struct core *core, struct topic *topic);
 void topic_cut(struct core *core, struct topic *topic, uint64_t seq);
 /* Entries were split: what is counted by where they end is counted anew. */
 void topic_recount(struct core *core, struct topic *topic);
-uint64_t topic_weight(const struct core *core, const struct slot_entry *entry);
-/* An entry's weight changed from before to after. */
-void topic_account(struct topic *topic, const struct slot_entry *entry, uint64_t before,
-                   uint64_t after);
 /* The first number that is ever reserved is seq, not 0: nobody missed those below it. */
 void topic_begin(struct core *core, struct topic *topic, uint64_t seq);
 /* Another attempt of its job: it is empty, and its numbers begin at 0.  Nobody is there to be told,
@@ -75,9 +72,6 @@ struct topic_share {
 };
 /* The share with this slot in it. */
 struct topic_share topic_share_at(const struct topic *topic, uint64_t seq);
-void entry_ref(struct core *core, const struct slot_entry *entry);
-void entry_unref(struct core *core, const struct slot_entry *entry);
-void chunks_unref(struct core *core, struct chunks *chunks);
 
 /* Values behind the last slot; room for an entry is reserved. */
 void topic_keep(struct core *core, struct topic *topic, const struct slot_entry *entry);

@@ -24,7 +24,7 @@ enum slot_state {
     SLOT_STATE_COUNT,
 };
 
-/* VALUE: where its values lie. */
+/* VALUE: where its values lie.  ERROR: value_bytes alone, what it pays for (streams/entry.c). */
 struct slot_place {
     uint32_t offset;      /* of their frame in the payload */
     uint32_t value_bytes; /* of each, without padding */
