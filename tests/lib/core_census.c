@@ -173,8 +173,7 @@ static const char *stopped_miscounted(const struct core *core)
     while ((job = pool_next(&core->jobs, job != NULL ? job->id : 0)) != NULL) {
         uint32_t count = 0;
         LIST_EACH(link, &job->topic_list) {
-            if (link != &job->trim_at)
-                count += LIST_OWNER(link, struct topic, job_link)->is_held_back;
+            count += LIST_OWNER(link, struct topic, job_link)->is_held_back;
         }
         if (count == job->held_back_count)
             continue;

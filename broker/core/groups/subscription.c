@@ -63,8 +63,6 @@ static void sub_answer(struct core *core, struct session *session, uint64_t numb
 bool sub_follow_all(struct core *core, struct sub *sub)
 {
     LIST_EACH(link, &sub->job->topic_list) {
-        if (link == &sub->job->trim_at)
-            continue;
         struct topic *topic = LIST_OWNER(link, struct topic, job_link);
         if (!sub_wants(sub, topic->name))
             continue;
@@ -81,8 +79,6 @@ static bool follow_pattern(struct core *core, struct sub *sub, struct span patte
 {
     struct span party;
     LIST_EACH(link, &sub->job->topic_list) {
-        if (link == &sub->job->trim_at)
-            continue;
         struct topic *topic = LIST_OWNER(link, struct topic, job_link);
         if (sub_matches(sub, pattern, topic->name)) {
             if (!sub_follow(core, sub, topic))

@@ -41,8 +41,6 @@ static void count_all(const struct job *job, struct msg_job_done *done)
     LIST_EACH(link, &job->party_list)
         done->parties += LIST_OWNER(link, struct party, job_link)->incarnation > 0;
     LIST_EACH(link, &job->topic_list) {
-        if (link == &job->trim_at)
-            continue;
         const struct topic *topic = LIST_OWNER(link, struct topic, job_link);
         if (topic->letters != NULL)
             continue; /* counted below */

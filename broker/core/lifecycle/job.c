@@ -62,8 +62,8 @@ struct job *job_make(struct core *core, uint32_t id, struct span name, struct sp
     list_init(&job->sub_list);
     list_init(&job->bare_list);
     list_init(&job->taps);
-    list_init(&job->trim_at);
     list_init(&job->room_waiters);
+    list_init(&job->to_trim);
     list_init(&job->tight_link);
     list_init(&job->tell_link);
     list_init(&job->due_link);
@@ -100,7 +100,6 @@ struct job *job_make(struct core *core, uint32_t id, struct span name, struct sp
     }
     account_count(job->account, ACCESS_JOBS, 1);
     count_job_begins(core, job);
-    list_push(&job->topic_list, &job->trim_at);
     note_job_begun(core, job);
     return job;
 }
@@ -137,7 +136,6 @@ void job_free(struct core *core, struct job *job)
 {
     LIST_EACH(link, &job->sub_list)
         sub_free(core, LIST_OWNER(link, struct sub, job_link));
-    list_remove(&job->trim_at);
     LIST_EACH(link, &job->topic_list)
         topic_free(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)

@@ -236,8 +236,7 @@ void job_begin_attempt(struct core *core, struct job *job, uint32_t attempt)
     note_attempt_begun(core, job);
     core->is_noting = false; /* that says it all */
     LIST_EACH(link, &job->topic_list)
-        if (link != &job->trim_at)
-            topic_restart(core, LIST_OWNER(link, struct topic, job_link));
+        topic_restart(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
         party_forget_ends(core, LIST_OWNER(link, struct party, job_link));
     judge_anew(core, job);

@@ -18,6 +18,7 @@ struct account {
     uint64_t limits[ACCESS_QUOTA_COUNT]; /* by the table in force, or ACCESS_UNLIMITED */
     uint64_t held[ACCESS_QUOTA_COUNT];   /* of the rate nothing is held */
     struct list parties;                 /* that write for it */
+    struct list to_trim;                 /* topics of theirs of which something may go */
     struct token_bucket bucket;          /* bytes that may be written now: its limit of the rate */
     struct list rate_waiters;            /* topics whose writers wait for the rate */
     struct timer rate_timer;             /* fires when the first of them may go on */

@@ -67,7 +67,7 @@ struct job {
     uint64_t bytes;           /* of kept values */
     uint64_t open_count;
     uint32_t held_back_count; /* topics that are held back */
-    struct list trim_at;      /* a mark in topic_list: where trimming of a full job goes on */
+    struct list to_trim;      /* topics of which something may go */
     struct list room_waiters; /* topics whose writers wait for room in the job, not in the topic */
     uint64_t room_waiters_bytes; /* job->bytes when they were last looked at */
     struct list tight_link;      /* in core->tight: the job is full, and a writer waits */

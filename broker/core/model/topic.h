@@ -68,6 +68,8 @@ struct topic {
     struct list party_link;
     struct list job_link;
     struct list room_link;            /* in job->room_waiters */
+    struct list trim_link;            /* in job->to_trim */
+    struct list account_trim_link;    /* in the account's to_trim */
     struct end_mark marks[END_MARKS]; /* newest last */
     uint32_t mark_count;
     uint32_t open_count;

@@ -46,6 +46,7 @@ static void account_init(struct account *account)
         account->limits[i] = ACCESS_UNLIMITED;
     list_init(&account->parties);
     list_init(&account->rate_waiters);
+    list_init(&account->to_trim);
     account->rate_timer.kind = TIMER_RATE;
 }
 
@@ -149,6 +150,10 @@ void account_take_party(struct core *core, struct party *party, struct account *
         bytes += topic->bytes;
         topics += topic->is_opened;
         account_leave_rate(core, topic); /* it waits in the other account if it must */
+        if (list_is_linked(&topic->account_trim_link)) {
+            list_remove(&topic->account_trim_link);
+            list_push(&account->to_trim, &topic->account_trim_link);
+        }
     }
     account_count(before, ACCESS_BYTES, -bytes);
     account_count(before, ACCESS_OPEN_SLOTS, -(uint64_t)party->open_count);

@@ -269,12 +269,10 @@ static void snap_job(struct core *core, const struct job *job)
     LIST_EACH(link, &job->party_list)
         note_party_known(core, LIST_OWNER(link, struct party, job_link));
     LIST_EACH(link, &job->topic_list)
-        if (link != &job->trim_at)
-            snap_topic(core, LIST_OWNER(link, struct topic, job_link));
+        snap_topic(core, LIST_OWNER(link, struct topic, job_link));
     snap_needs(core, job);
     LIST_EACH(link, &job->topic_list)
-        if (link != &job->trim_at)
-            snap_requests(core, LIST_OWNER(link, struct topic, job_link));
+        snap_requests(core, LIST_OWNER(link, struct topic, job_link));
     LIST_EACH(link, &job->party_list)
         snap_incarnation(core, LIST_OWNER(link, struct party, job_link));
     snap_roster(core, job);

@@ -43,7 +43,7 @@
 /* More is granted when it is such a part of the window.  Over a link the window has an eighth more
  * than a round trip needs, and what is not yet granted must be less. */
 enum { GRANT_SHARE = 4, GRANT_SHARE_FAR = 16 };
-/* Topics trimmed for one value when the job is full. */
+/* Topics that lose something for one value when the job is full. */
 #define PRESSURE_TOPICS_MAX 64
 
 /* ---- creating a topic ------------------------------------------------------------------------ */
@@ -69,6 +69,8 @@ struct topic *topic_make(struct core *core, uint32_t id, struct party *writer, s
     topic->is_replies = name_is_replies(name);
     list_init(&topic->routes);
     list_init(&topic->room_link);
+    list_init(&topic->trim_link);
+    list_init(&topic->account_trim_link);
     list_init(&topic->rate_link);
     lead_init(core, topic);
     list_push(&job->topic_list, &topic->job_link);
@@ -166,6 +168,12 @@ static void drop_slots(struct core *core, struct topic *topic)
     id_map_fini(&topic->request_ids);
 }
 
+static void leave_to_trim(struct topic *topic)
+{
+    list_remove(&topic->trim_link);
+    list_remove(&topic->account_trim_link);
+}
+
 void topic_mark_opened(struct topic *topic, bool is_opened)
 {
     if (is_opened != topic->is_opened)
@@ -180,6 +188,7 @@ void topic_restart(struct core *core, struct topic *topic)
         return;
     }
     list_remove(&topic->room_link);
+    leave_to_trim(topic);
     account_leave_rate(core, topic);
     lead_forget(topic);
     lead_init(core, topic);
@@ -215,6 +224,7 @@ void topic_free(struct core *core, struct topic *topic)
     name_map_remove(&topic->job->topics, topic->name);
     list_remove(&topic->job_link);
     list_remove(&topic->room_link);
+    leave_to_trim(topic);
     account_leave_rate(core, topic);
     topic_hold_back(topic, false);
     lead_forget(topic);
@@ -373,54 +383,47 @@ void topic_cut(struct core *core, struct topic *topic, uint64_t seq)
         topic->slots.next_seq = seq; /* a snapshot does not have the entries before it */
 }
 
+/* Something of it may go.  Then it is in the lists of those that are looked at when there is no
+ * room: however many idle topics there are, they are not in the way. */
+static void mark_to_trim(const struct core *core, struct topic *topic)
+{
+    if (list_is_linked(&topic->trim_link) || topic->slots.count == 0)
+        return;
+    const struct slot_entry *oldest = slot_table_at(&topic->slots, 0);
+    if (slot_entry_end(oldest) > topic->taken_floor || /* the usual reason, looked at first */
+        !may_go(core, topic, oldest, &(struct keep){0}))
+        return;
+    list_push(&topic->job->to_trim, &topic->trim_link);
+    list_remove(&topic->account_trim_link);
+    list_push(&topic->writer->account->to_trim, &topic->account_trim_link);
+}
+
+/* Trims one of those; whether something of it went.  It is not among them any more. */
+static bool trim_marked(struct core *core, struct topic *topic)
+{
+    uint32_t before = topic->slots.count;
+    leave_to_trim(topic);
+    trim(core, topic, &(struct keep){0});
+    return topic->slots.count < before;
+}
+
 bool job_has_room(struct core *core, struct job *job, uint64_t bytes)
 {
-    for (int i = 0; i < PRESSURE_TOPICS_MAX; i++) {
-        if (job->bytes + bytes <= core->options.job_bytes_max)
-            return true;
-        struct list *next =
-            job->trim_at.next != &job->topic_list ? job->trim_at.next : job->topic_list.next;
-        if (next == &job->trim_at)
-            break; /* there is no topic */
-        trim(core, LIST_OWNER(next, struct topic, job_link), &(struct keep){0});
-        list_remove(&job->trim_at);
-        list_insert(next->next, &job->trim_at);
-    }
+    int trimmed = 0;
+    while (job->bytes + bytes > core->options.job_bytes_max && !list_is_empty(&job->to_trim) &&
+           trimmed < PRESSURE_TOPICS_MAX)
+        trimmed += trim_marked(core, LIST_OWNER(job->to_trim.next, struct topic, trim_link));
     return job->bytes + bytes <= core->options.job_bytes_max;
-}
-
-static void take_turns(struct list *head, struct list *link)
-{
-    list_remove(link);
-    list_push(head, link);
-}
-
-/* The next topic of an account to be trimmed, or NULL. */
-static struct topic *next_topic(struct account *account)
-{
-    for (int i = 0; i < PRESSURE_TOPICS_MAX && !list_is_empty(&account->parties); i++) {
-        struct party *party = LIST_OWNER(account->parties.next, struct party, account_link);
-        struct list *first = party->topics.next;
-        take_turns(&account->parties, &party->account_link);
-        if (first == &party->topics)
-            continue;
-        take_turns(&party->topics, first);
-        return LIST_OWNER(first, struct topic, party_link);
-    }
-    return NULL;
 }
 
 bool topic_writer_has_room(struct core *core, const struct topic *topic, uint64_t bytes)
 {
     struct account *account = topic->writer->account;
-    for (int i = 0; i < PRESSURE_TOPICS_MAX; i++) {
-        struct topic *next = NULL;
-        if (account_has_room(account, ACCESS_BYTES, bytes))
-            return true;
-        if ((next = next_topic(account)) == NULL)
-            break;
-        trim(core, next, &(struct keep){0});
-    }
+    int trimmed = 0;
+    while (!account_has_room(account, ACCESS_BYTES, bytes) && !list_is_empty(&account->to_trim) &&
+           trimmed < PRESSURE_TOPICS_MAX)
+        trimmed +=
+            trim_marked(core, LIST_OWNER(account->to_trim.next, struct topic, account_trim_link));
     return account_has_room(account, ACCESS_BYTES, bytes);
 }
 
@@ -449,6 +452,7 @@ void topic_update(struct core *core, struct topic *topic)
                         .done_slots = core->options.topic_keep_slots,
                         .lossy_bytes = lead_whole(core, topic),
                         .entries = 1});
+    mark_to_trim(core, topic);
     topic_grant(core, topic, false);
     feed(core, topic->job);
 }
@@ -512,16 +516,29 @@ void topic_seek_room(struct core *core, struct job *job)
         list_push(&core->tight, &job->tight_link);
 }
 
+/* Whether there is more to be done for this job. */
+static bool relieve(struct core *core, struct job *job)
+{
+    bool is_done = job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE);
+    feed(core, job);
+    list_remove(&job->tight_link); /* feed() may have put it back; there is no more room until
+                                    * something changes */
+    return !is_done && !list_is_empty(&job->to_trim);
+}
+
 void topic_relieve(struct core *core)
 {
+    struct list rest;
+    list_init(&rest);
     LIST_EACH(link, &core->tight) {
-        struct job *job = LIST_OWNER(link, struct job, tight_link);
         list_remove(link);
-        (void)job_has_room(core, job, core->options.job_bytes_max / JOB_SHARE); /* as far as it is
-                                                                                 * possible */
-        feed(core, job);
-        list_remove(link); /* feed() may have put it back; there is no more room until something
-                            * changes */
+        if (relieve(core, LIST_OWNER(link, struct job, tight_link)))
+            list_push(&rest, link);
+    }
+    LIST_EACH(link, &rest) {
+        list_remove(link);
+        list_push(&core->tight, link);
+        core->has_more = true;
     }
 }
 
