@@ -192,7 +192,7 @@ struct bus_error *error_from_wire_of(struct span bytes, struct span topic, uint6
         error = error_make(ERROR_BROKER_LOST, span_text(ERROR_TYPE_PROTOCOL),
                            span_text("the error that was received cannot be read"));
     } else {
-        if (records[0].topic.bytes == 0) {
+        if (topic.bytes > 0) {
             records[0].topic = topic;
             records[0].seq = seq;
         }

@@ -8,7 +8,8 @@
 /* From the wire; NULL or the no-memory error if that fails; never NULL: bytes that are no error
  * give one of type errbus.protocol. */
 struct bus_error *error_from_wire(struct span bytes);
-/* The same for one slot of those that share the error: it is of this slot if it names none. */
+/* The same for one of the slots that were refused with this error together: it is of this slot,
+ * whatever it says.  topic SPAN_NONE: of none. */
 struct bus_error *error_from_wire_of(struct span bytes, struct span topic, uint64_t seq);
 /* An error and its causes as they are, hidden or not; records has room for LIMIT_ERROR_GIVEN, and
  * borrows from error.  Returns how many there are. */

@@ -75,6 +75,35 @@ Test(need, fails_a_slot_without_its_writer_and_tells_it)
     must_close(&carol);
 }
 
+/* The two slots share one error, and one REFUSAL. */
+Test(need, says_of_each_slot_that_falls_which_it_is)
+{
+    struct bus *alice = must_open("alice");
+    struct bus *bob = must_open("bob");
+    struct bus_slot *grads = must_reserve(alice, "grads");
+    must_flush(alice);
+    const struct bus_slot_ref need = {.topic = "alice/grads", .seq = 0};
+    struct bus_slot *slots[2];
+    for (int i = 0; i < 2; i++)
+        slots[i] = must_need(bob, "model", &need, 1);
+    must_flush(bob);
+    fail_slot(&grads, "app.disk_full", "no space");
+    must_flush(alice);
+    must_publish(bob, "later", "so that the answer comes behind the refusals");
+    expect_code(bus_flush(bob, SOON_MS), BUS_ESETTLED);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t seq = 7;
+        struct bus_error *error = NULL;
+        expect_code(bus_refusal(bob, &error), BUS_OK);
+        cr_expect_str_eq(bus_error_topic(error, &seq), "bob/model");
+        cr_expect_eq(seq, i);
+        bus_error_unref(&error);
+        expect_code(bus_slot_commit(&slots[i], "late", 4), BUS_ESETTLED);
+    }
+    must_close(&alice);
+    must_close(&bob);
+}
+
 /* Why a slot of bob's that needs this was not taken: at once, or by a refusal. */
 static void expect_wrong(struct bus *bob, const struct bus_slot_ref *needs, size_t count,
                          enum bus_err expected, const char *type)

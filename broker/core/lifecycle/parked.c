@@ -65,13 +65,14 @@ static void do_fail(struct core *core, struct session *session, const struct par
     struct topic *topic = topic_to_settle(core, op);
     uint32_t index;
     if (topic == NULL) {
-        refusal_of_number(core, session, op->topic, op->seq, ERROR_TYPE_NOT_OPEN, unopened_text);
+        refusal_of_numbers(core, session, op->topic, op->seq, 1, ERROR_TYPE_NOT_OPEN,
+                           unopened_text);
         return;
     }
     struct slot_entry *entry = find_entry(topic, op->seq, &index);
     if (entry != NULL && entry->state == SLOT_OPEN && topic->is_replies) {
-        refusal_of_slot(core, session, topic, op->seq, ERROR_REJECTED, ERROR_TYPE_LEASE_OVER,
-                        "whoever the request is leased to settles it", NULL);
+        refusal_of_slots(core, session, topic, op->seq, 1, ERROR_TYPE_LEASE_OVER,
+                         "whoever the request is leased to settles it", NULL);
         return;
     }
     if (entry != NULL && entry->state == SLOT_OPEN) {
@@ -82,11 +83,10 @@ static void do_fail(struct core *core, struct session *session, const struct par
     }
     if (entry != NULL && is_same_failure(core, entry, op->failure))
         return; /* said twice */
-    struct failure *won = outcome_failure(core, entry);
-    refusal_of_slot(
-        core, session, topic, op->seq, won != NULL ? won->kind : ERROR_REJECTED,
-        entry != NULL ? ERROR_TYPE_TOO_LATE : ERROR_TYPE_NOT_OPEN,
-        entry != NULL ? "the slot was settled before" : "no slot of this number is open", won);
+    refusal_of_slots(
+        core, session, topic, op->seq, 1, entry != NULL ? ERROR_TYPE_TOO_LATE : ERROR_TYPE_NOT_OPEN,
+        entry != NULL ? "the slot was settled before" : "no slot of this number is open",
+        outcome_failure(core, entry));
 }
 
 /* Whether this question was answered with yes before. */

@@ -59,12 +59,17 @@ const char *count_reason_name(unsigned reason)
     return reasons[reason];
 }
 
-void count_refusal(struct core *core, const char *type)
+void count_refusals(struct core *core, const char *type, uint32_t count)
 {
     unsigned at = 0;
     while (at < COUNT_REASONS - 1 && strcmp(type + sizeof TYPE_PREFIX - 1, reasons[at]) != 0)
         at++;
-    core->counts.refused[at] += 1;
+    core->counts.refused[at] += count;
+}
+
+void count_refusal(struct core *core, const char *type)
+{
+    count_refusals(core, type, 1);
 }
 
 uint64_t count_all_refused(const struct core *core)

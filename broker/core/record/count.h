@@ -18,6 +18,7 @@ bool count_is_error(uint64_t kind);
 
 /* A value, an error or a message was refused; type: of the error that says so, "errbus...". */
 void count_refusal(struct core *core, const char *type);
+void count_refusals(struct core *core, const char *type, uint32_t count);
 const char *count_reason_name(unsigned reason); /* below COUNT_REASONS: the label */
 uint64_t count_all_refused(const struct core *core);
 

@@ -57,10 +57,10 @@ bool refusal_remember(struct core *core, struct session *session, uint32_t topic
         &(struct refusal){.topic = topic, .seq = seq, .failure = failure, .count = count});
 }
 
-void refusal_of_slot(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
-                     enum error_kind kind, const char *type, const char *message,
-                     struct failure *cause)
+void refusal_of_slots(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                      uint32_t count, const char *type, const char *message, struct failure *cause)
 {
+    enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
     struct failure *failure = failure_make(core, &(struct failure_spec){.job = session->job,
                                                                         .party = session->party,
                                                                         .kind = kind,
@@ -69,21 +69,21 @@ void refusal_of_slot(struct core *core, struct session *session, struct topic *t
                                                                         .topic = topic,
                                                                         .seq = seq,
                                                                         .cause = cause});
-    count_refusal(core, type);
+    count_refusals(core, type, count);
     remember_and_tell(
         core, session,
-        &(struct refusal){.topic = topic->number, .seq = seq, .failure = failure, .count = 1});
+        &(struct refusal){.topic = topic->number, .seq = seq, .failure = failure, .count = count});
     failure_unref(core, failure);
 }
 
-void refusal_of_number(struct core *core, struct session *session, uint32_t number, uint64_t seq,
-                       const char *type, const char *message)
+void refusal_of_numbers(struct core *core, struct session *session, uint32_t number, uint64_t seq,
+                        uint32_t count, const char *type, const char *message)
 {
     struct failure *failure = failure_of_rejection(core, session, type, message, NULL, 0);
-    count_refusal(core, type);
+    count_refusals(core, type, count);
     remember_and_tell(
         core, session,
-        &(struct refusal){.topic = number, .seq = seq, .failure = failure, .count = 1});
+        &(struct refusal){.topic = number, .seq = seq, .failure = failure, .count = count});
     failure_unref(core, failure);
 }
 

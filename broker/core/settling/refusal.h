@@ -5,13 +5,13 @@
 
 #include "broker/core/model.h"
 
-/* Refuses one slot.  cause: the outcome that stands, or NULL. */
-void refusal_of_slot(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
-                     enum error_kind kind, const char *type, const char *message,
-                     struct failure *cause);
+/* Refuses the slots from seq on, LIMIT_REFUSAL_SLOTS at most, in one message with one error.
+ * cause: the outcome that stands in all of them, or NULL. */
+void refusal_of_slots(struct core *core, struct session *session, struct topic *topic, uint64_t seq,
+                      uint32_t count, const char *type, const char *message, struct failure *cause);
 /* The same in a topic that could not be opened. */
-void refusal_of_number(struct core *core, struct session *session, uint32_t number, uint64_t seq,
-                       const char *type, const char *message);
+void refusal_of_numbers(struct core *core, struct session *session, uint32_t number, uint64_t seq,
+                        uint32_t count, const char *type, const char *message);
 /* Slots of the session's party were settled with an error that the party did not say. */
 void refusal_tell(struct core *core, struct session *session, const struct refusal *settled);
 /* Keeps the session's next refusal, so that it can be sent again; false: no memory. */

@@ -47,18 +47,39 @@ static void tell_refused(struct core *core, struct session *session, struct topi
                              .text = message});
 }
 
+/* The error that stands in this slot, or NULL; out_run: in so many from it on. */
+static struct failure *cause_at(struct core *core, const struct topic *topic, uint64_t seq,
+                                uint64_t *out_run)
+{
+    uint32_t index;
+    uint64_t first_seq = slot_table_first_seq(&topic->slots);
+    if (!slot_table_find(&topic->slots, seq, &index)) {
+        *out_run = seq < first_seq ? first_seq - seq : LIMIT_REFUSAL_SLOTS;
+        return NULL;
+    }
+    const struct slot_entry *entry = slot_table_at(&topic->slots, index);
+    *out_run = slot_entry_end(entry) - seq;
+    return entry->state == SLOT_ERROR ? pool_find(&core->failures, entry->ref) : NULL;
+}
+
+/* Slots in a row that have the same cause are refused together: each refusal is an error, a message
+ * and facts. */
 static void refuse_range(struct core *core, struct session *session, struct topic *topic,
                          const struct event_range *range, const char *type, const char *message)
 {
     tell_refused(core, session, topic, range, message);
-    for (uint32_t i = 0; i < range->count; i++) {
-        uint32_t index;
-        struct failure *cause = NULL;
-        if (slot_table_find(&topic->slots, range->seq + i, &index) &&
-            slot_table_at(&topic->slots, index)->state == SLOT_ERROR)
-            cause = pool_find(&core->failures, slot_table_at(&topic->slots, index)->ref);
-        enum error_kind kind = cause != NULL ? cause->kind : ERROR_REJECTED;
-        refusal_of_slot(core, session, topic, range->seq + i, kind, type, message, cause);
+    for (uint32_t i = 0; i < range->count;) {
+        uint64_t most = range->count - i;
+        uint64_t run, more;
+        struct failure *cause = cause_at(core, topic, range->seq + i, &run);
+        if (most > LIMIT_REFUSAL_SLOTS)
+            most = LIMIT_REFUSAL_SLOTS;
+        while (run < most && cause_at(core, topic, range->seq + i + run, &more) == cause)
+            run += more;
+        if (run > most)
+            run = most;
+        refusal_of_slots(core, session, topic, range->seq + i, (uint32_t)run, type, message, cause);
+        i += (uint32_t)run;
     }
 }
 
@@ -412,9 +433,12 @@ static void refuse_unopened(struct core *core, struct session *session,
         return;
     }
     tell_refused(core, session, NULL, range, message);
-    for (uint32_t i = 0; i < range->count; i++)
-        refusal_of_number(core, session, range->topic, range->seq + i, ERROR_TYPE_NOT_OPEN,
-                          message);
+    for (uint32_t i = 0; i < range->count; i += LIMIT_REFUSAL_SLOTS) {
+        uint32_t left = range->count - i;
+        refusal_of_numbers(core, session, range->topic, range->seq + i,
+                           left < LIMIT_REFUSAL_SLOTS ? left : LIMIT_REFUSAL_SLOTS,
+                           ERROR_TYPE_NOT_OPEN, message);
+    }
     if (range->reply_to != FRAME_NO_REPLY && range->kind != FRAME_COMMIT)
         request_refused(core, session, range->reply_to);
 }
