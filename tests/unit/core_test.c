@@ -1060,6 +1060,25 @@ Test(core, goes_on_behind_the_chunks_that_a_reader_has)
     EXPECT("1 < chunked 300\n12 < sub 1 payload 6 x1\n");
 }
 
+/* A client tells a position for each topic that it has read.  Each is found by its number: the list
+ * of all of them, which is empty here, is not walked. */
+Test(core, finds_the_topic_of_a_position_by_its_number)
+{
+    uint32_t a = open_with_chunks();
+    struct sub *sub = pool_next(&core->subs, 0);
+    struct route *route = LIST_OWNER(sub->routes.next, struct route, sub_link);
+    is_alone = true; /* the other core has it in its list */
+    closed(12);
+    say_hello_again(2);
+    list_remove(&route->sub_link);
+    message(2, (struct msg){.type = MSG_POSITION,
+                            .as.position = {.sub = 1, .topic = a, .chunk_offset = 100}});
+    list_push(&sub->routes, &route->sub_link);
+    forget();
+    attach(2, 12, tokens[2]);
+    EXPECT("2 < attached\n2 < accepted 0 1\n12 < sub 1 payload 5 x1\n");
+}
+
 /* Of a value that is not whole, and of one that is: whoever has all of it says so by the number. */
 Test(core, begins_a_value_again_for_who_has_more_of_it_than_there_is)
 {

@@ -581,27 +581,26 @@ void session_position(struct core *core, struct session *session, const struct m
         lease_has(core, sub, msg);
         return;
     }
-    LIST_EACH(link, &sub->routes) {
-        struct route *route = LIST_OWNER(link, struct route, sub_link);
-        if (route->topic->number != msg->topic)
-            continue;
-        if (witness_position(core, session, route->topic, msg->next_seq))
-            return; /* the session is over */
-        if (msg->next_seq > route->topic->slots.next_seq || msg->next_seq < route->next_seq)
-            continue;
-        route->next_seq = msg->next_seq;
-        route->chunk_offset = chunk_offset(core, route->topic, msg->next_seq, msg->chunk_offset);
-        route->taken_offset = route->chunk_offset;
-        /* The last TAKEN may be lost, and is not sent again.  The inbox of the reader holds at most
-         * a window, so what it received counts as taken. */
-        if (route->taken_seq < msg->next_seq) {
-            route->taken_seq = msg->next_seq;
-            topic_update(core, route->topic);
-        } else if (route->topic->passing != NULL) {
-            topic_update(core, route->topic);
-        }
-        route_ready(core, route);
+    uint32_t id;
+    struct topic *topic = topic_numbered(core, (uint32_t)msg->topic);
+    if (topic == NULL || !id_map_get(&sub->route_ids, topic->id, &id) ||
+        witness_position(core, session, topic, msg->next_seq))
+        return; /* it does not follow the topic, or the session is over */
+    struct route *route = pool_find(&core->routes, id);
+    if (msg->next_seq > topic->slots.next_seq || msg->next_seq < route->next_seq)
+        return;
+    route->next_seq = msg->next_seq;
+    route->chunk_offset = chunk_offset(core, topic, msg->next_seq, msg->chunk_offset);
+    route->taken_offset = route->chunk_offset;
+    /* The last TAKEN may be lost, and is not sent again.  The inbox of the reader holds at most a
+     * window, so what it received counts as taken. */
+    if (route->taken_seq < msg->next_seq) {
+        route->taken_seq = msg->next_seq;
+        topic_update(core, topic);
+    } else if (topic->passing != NULL) {
+        topic_update(core, topic);
     }
+    route_ready(core, route);
 }
 
 void session_locate(struct core *core, struct session *session, struct span host, uint64_t pid,
