@@ -9,7 +9,7 @@
  * give one of type errbus.protocol. */
 struct bus_error *error_from_wire(struct span bytes);
 /* The same for one of the slots that were refused with this error together: it is of this slot,
- * whatever it says.  topic SPAN_NONE: of none. */
+ * whatever it says.  topic SPAN_NONE: as error_from_wire(). */
 struct bus_error *error_from_wire_of(struct span bytes, struct span topic, uint64_t seq);
 /* An error and its causes as they are, hidden or not; records has room for LIMIT_ERROR_GIVEN, and
  * borrows from error.  Returns how many there are. */

@@ -192,6 +192,17 @@ static struct sub *find_durable(const struct party *party, struct span name)
     return NULL;
 }
 
+/* Whether the name is known, or the party may have one more. */
+static bool may_be_named(const struct party *party, struct span name)
+{
+    uint32_t count = 0;
+    if (name.bytes == 0 || find_durable(party, name) != NULL)
+        return true;
+    LIST_EACH(link, &party->durables)
+        count += 1;
+    return count < LIMIT_SUBS;
+}
+
 /* The members of a group are given any of its values, so each must be allowed them all.  Any other
  * subscription follows those topics alone that its party may read. */
 static bool may_subscribe(const struct core *core, const struct party *party, struct span pattern,
@@ -220,7 +231,7 @@ static const char *subscribe_complaint(struct core *core, const struct session *
     if (!may_subscribe(core, session->party, msg->pattern, msg->group.bytes > 0))
         return RIGHTS_DENIED_TEXT;
     *out_type = ERROR_TYPE_FULL;
-    if (session->sub_ids.count >= LIMIT_SUBS)
+    if (session->sub_ids.count >= LIMIT_SUBS || !may_be_named(session->party, msg->name))
         return "the party has 4096 subscriptions already";
     *out_type = ERROR_TYPE_QUOTA;
     if (find_durable(session->party, msg->name) == NULL &&

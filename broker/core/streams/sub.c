@@ -240,23 +240,76 @@ void ending_free(struct core *core, struct ending *ending)
     memory_give(core->memory, ending, sizeof *ending);
 }
 
+/* In the place of the oldest one that it covers, if it stands for several; else behind all others.
+ * NULL: no memory. */
+static struct ending *ending_place(struct core *core, struct sub *sub, const struct party *party,
+                                   const struct party_end *end)
+{
+    struct ending *place = NULL;
+    LIST_EACH(link, &sub->endings) {
+        struct ending *ending = LIST_OWNER(link, struct ending, link);
+        if (end->first == end->incarnation)
+            break; /* it is one, and new */
+        if (ending->party != party || ending->first < end->first ||
+            ending->incarnation > end->incarnation)
+            continue;
+        if (place != NULL)
+            ending_free(core, ending);
+        else
+            place = ending;
+    }
+    if (place != NULL) {
+        failure_unref(core, place->failure);
+        return place;
+    }
+    place = memory_take(core->memory, sizeof *place);
+    if (place != NULL)
+        list_push(&sub->endings, &place->link);
+    return place;
+}
+
 bool sub_add_ending(struct core *core, struct sub *sub, struct party *party, struct party_end end)
 {
-    struct ending *ending = memory_take(core->memory, sizeof *ending);
-    if (ending == NULL)
+    struct failure *failure = failure_ref(end.failure);
+    struct ending *ending = ending_place(core, sub, party, &end);
+    if (ending == NULL) {
+        failure_unref(core, failure);
         return false;
+    }
     ending->party = party;
     ending->first = end.first;
     ending->incarnation = end.incarnation;
-    ending->failure = failure_ref(end.failure);
-    list_push(&sub->endings, &ending->link);
+    ending->failure = failure;
+    ending->is_sent = false;
     note_end_due(core, sub, ending);
     sub_mark(core, sub);
     return true;
 }
 
+/* Nobody reads the durable name, and its party ends again and again: the two oldest ends become
+ * one.  So no more are kept than a party has itself (party_keep_end()). */
+static void merge_oldest(struct core *core, struct sub *sub, struct party *party)
+{
+    const struct ending *oldest[2] = {NULL, NULL};
+    uint32_t count = 0;
+    LIST_EACH(link, &sub->endings) {
+        const struct ending *ending = LIST_OWNER(link, struct ending, link);
+        if (ending->party == party && count++ < 2)
+            oldest[count - 1] = ending;
+    }
+    if (count < LIMIT_PARTY_ENDS)
+        return;
+    struct party_end both = {.first = oldest[0]->first,
+                             .incarnation = oldest[1]->incarnation,
+                             .failure = oldest[1]->failure != NULL ? oldest[1]->failure
+                                                                   : oldest[0]->failure};
+    (void)sub_add_ending(core, sub, party, both); /* there is a place for it */
+}
+
 void ending_add(struct core *core, struct sub *sub, struct party *party)
 {
+    if (sub->session == NULL && !core->is_replaying)
+        merge_oldest(core, sub, party);
     (void)sub_add_ending(core, sub, party, party_last_end(party));
 }
 
