@@ -3,6 +3,7 @@
 #include "broker/core/core.h"
 
 #include "broker/core/model.h"
+#include "broker/core/record/tell.h"
 #include "tests/unit/core_driver.h"
 
 static void begin(void)
@@ -445,6 +446,29 @@ Test(core_tell, keeps_a_job_without_linger_time_until_what_is_logged_of_it_is_wr
     tick();
     cr_expect_eq(count_jobs(), 0);
     cr_expect_eq(core_deadline_ns(core), INT64_MAX);
+}
+
+/* A step may tell more of a job than is kept of it, as one that cancels a job of very many. */
+Test(core_tell, keeps_what_is_logged_of_an_event_that_its_own_step_pushed_out)
+{
+    char text[32];
+    join(1);
+    struct job *job = pool_find(&core->jobs, 1);
+    cr_assert_not_null(job);
+    effects_clear(&effects);
+    core->effects = &effects;
+    for (uint32_t i = 0; i <= LIMIT_EVENTS; i++) {
+        snprintf(text, sizeof text, "text %u", i);
+        tell(core, job, &(struct tell){.name = "party.joined", .text = text});
+    }
+    cr_assert_eq(effects.log_count, LIMIT_EVENTS + 1);
+    cr_expect_eq(job->event_next - job->event_first, LIMIT_EVENTS);
+    for (uint32_t i = 0; i <= LIMIT_EVENTS; i++) {
+        snprintf(text, sizeof text, "text %u", i);
+        cr_assert(span_equal(effects.logs[i].text, span_text(text)), "%u", i);
+    }
+    step((struct event){.type = EVENT_TICK});
+    cr_expect_null(core->unused_texts);
 }
 
 /* Somebody who comes before the next tick finds no job. */

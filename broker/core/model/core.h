@@ -70,12 +70,13 @@ struct core {
     struct list told;                 /* jobs with new events */
     struct list early_taps;           /* sessions that tap jobs that do not exist yet */
     struct list jobs_due;             /* jobs to be weighed at the end of the step */
-    struct list jobs_over;       /* jobs whose linger time is over: effects may point to them */
-    struct list judged;          /* judgements to be looked at */
-    struct list unused_failures; /* failures without references */
-    struct list unused_notices;  /* notices of no session: effects may still point to them */
-    struct list unused_awaits;   /* denied waits that were answered, likewise */
-    struct list groups_due;      /* groups that may have something to give */
+    struct list jobs_over;           /* jobs whose linger time is over: effects may point to them */
+    struct list judged;              /* judgements to be looked at */
+    struct list unused_failures;     /* failures without references */
+    struct list unused_notices;      /* notices of no session: effects may still point to them */
+    struct list unused_awaits;       /* denied waits that were answered, likewise */
+    struct event_text *unused_texts; /* of events that are not kept any more, likewise */
+    struct list groups_due;          /* groups that may have something to give */
     struct pool attachments;
     struct list turns;        /* sessions with a window for what they bring, oldest first */
     struct list turn_waiters; /* sessions that wait for one */

@@ -110,11 +110,18 @@ struct job {
     uint64_t attachment_bytes;
 };
 
+/* Of an event.  Effects of the step that told it point to it, so it stands until the next step. */
+struct event_text {
+    struct event_text *next; /* in core->unused_texts */
+    size_t bytes;
+    char at[];
+};
+
 struct job_event {
     uint64_t id;
     int64_t at_ns;
-    int64_t broker_ns; /* the same by the monotonic clock */
-    char *text;        /* owned: name, party, topic, text, then ids of errors */
+    int64_t broker_ns;       /* the same by the monotonic clock */
+    struct event_text *text; /* owned: name, party, topic, text, then ids of errors */
     uint32_t name_bytes, party_bytes, topic_bytes, text_bytes;
     uint32_t first_bytes, last_bytes; /* the ids of the first and the last error */
     uint32_t incarnation;

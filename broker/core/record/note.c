@@ -655,12 +655,12 @@ void note_event(struct core *core, const struct job *job, const struct job_event
 {
     if (!core->is_noting)
         return;
-    const char *party = event->text + event->name_bytes;
+    const char *party = event->text->at + event->name_bytes;
     const char *topic = party + event->party_bytes;
     const char *text = topic + event->topic_bytes;
     const char *first = text + event->text_bytes;
     NOTE(core, EVENT, event, .job = job->id, .id = event->id, .at_ns = event->at_ns,
-         .name = span_of(event->text, event->name_bytes),
+         .name = span_of(event->text->at, event->name_bytes),
          .party = span_of(party, event->party_bytes), .incarnation = event->incarnation,
          .topic = span_of(topic, event->topic_bytes), .seq = event->seq, .count = event->count,
          .text = span_of(text, event->text_bytes), .failure = failure_number(core, event->failure),

@@ -46,9 +46,19 @@ static void event_drop_oldest(struct core *core, struct job *job)
 {
     struct job_event *event = event_at(job, job->event_first);
     job->event_bytes -= event_weight(event);
-    memory_give(core->memory, event->text, texts_bytes(event));
+    event->text->next = core->unused_texts;
+    core->unused_texts = event->text;
     failure_unref(core, event->failure);
     job->event_first += 1;
+}
+
+void tell_free_unused(struct core *core)
+{
+    while (core->unused_texts != NULL) {
+        struct event_text *text = core->unused_texts;
+        core->unused_texts = text->next;
+        memory_give(core->memory, text, sizeof *text + text->bytes);
+    }
 }
 
 static bool reserve_event(struct core *core, struct job *job)
@@ -88,10 +98,12 @@ static bool keep_texts(struct core *core, struct job_event *event, const struct 
     event->text_bytes = (uint32_t)what->text.bytes;
     event->first_bytes = (uint32_t)what->first_error.bytes;
     event->last_bytes = (uint32_t)what->last_error.bytes;
-    event->text = memory_take(core->memory, texts_bytes(event)); /* a name, at least */
+    size_t bytes = texts_bytes(event);
+    event->text = memory_take(core->memory, sizeof *event->text + bytes);
     if (event->text == NULL)
         return false;
-    char *at = append_text(event->text, what->name);
+    event->text->bytes = bytes;
+    char *at = append_text(event->text->at, what->name);
     at = append_text(at, what->party);
     at = append_text(at, what->topic);
     at = append_text(at, what->text);
@@ -139,9 +151,9 @@ static void log_event(struct core *core, const struct job *job, const struct tel
                                  : effects_log(core->effects, 0);
     log->name = span_text(what->name);
     log->job = job->name;
-    log->party = span_of(kept->text + kept->name_bytes, kept->party_bytes);
+    log->party = span_of(kept->text->at + kept->name_bytes, kept->party_bytes);
     log->count = what->count;
-    log->text = span_of(kept->text + before, kept->text_bytes);
+    log->text = span_of(kept->text->at + before, kept->text_bytes);
     log->error = what->failure != NULL ? failure_id(what->failure) : SPAN_NONE;
 }
 
@@ -435,7 +447,7 @@ static void send_event(struct core *core, struct session *session, const struct 
     struct msg_event *msg = &effects_msg(core->effects, session->control, MSG_EVENT)->as.event;
     msg->id = event->id;
     msg->at_ns = event->at_ns;
-    const char *at = event->text;
+    const char *at = event->text->at;
     msg->name = span_of(at, event->name_bytes);
     at += event->name_bytes;
     msg->party = span_of(at, event->party_bytes);

@@ -54,5 +54,6 @@ void tell_journal_again(struct core *core); /* its time has come */
 /* A job that begins learns what the others were told. */
 void tell_journal_to(struct core *core, struct job *job);
 void tell_forget(struct core *core, struct job *job);
+void tell_free_unused(struct core *core); /* texts of events that the last step pushed out */
 
 #endif

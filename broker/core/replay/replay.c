@@ -9,6 +9,7 @@
 
 #include "broker/core/model.h"
 #include "broker/core/record/failure.h"
+#include "broker/core/record/tell.h"
 #include "broker/core/replay/facts.h"
 #include "broker/core/replay/lookup.h"
 #include "broker/core/tables/effect.h"
@@ -80,6 +81,7 @@ const char *core_replay(struct core *core, struct span record, payload_id payloa
     core->is_replaying = true;
     core->is_noting = false;
     failure_free_unused(core);
+    tell_free_unused(core);
     const char *wrong = replay(core, &fact, payload);
     core->effects = NULL;
     return wrong;

@@ -209,6 +209,7 @@ void core_free(struct core **core_at)
     failure_free_unused(core);
     notice_free_unused(core);
     await_free_unused(core);
+    tell_free_unused(core);
     struct failure *spare = pool_find(&core->failures, 1);
     if (spare != NULL)
         memory_give(core->memory, spare->bytes, spare->byte_count);
@@ -622,6 +623,7 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
     failure_free_unused(core);
     notice_free_unused(core);
     await_free_unused(core);
+    tell_free_unused(core);
     jobs_end_over(core);
     switch (event->type) {
     case EVENT_TICK: step_tick(core); break;
