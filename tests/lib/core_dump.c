@@ -395,9 +395,9 @@ static void put_jobs(struct core_dump *dump, const struct core *core)
         for (uint64_t id = job->event_first; id < job->event_next; id++) {
             const struct job_event *event = &job->events[id & (job->event_room - 1)];
             word(dump, "   event");
-            name(dump, span_of(event->text, event->name_bytes + event->party_bytes +
-                                                event->topic_bytes + event->text_bytes +
-                                                event->first_bytes + event->last_bytes));
+            name(dump, span_of(event->text->at, event->name_bytes + event->party_bytes +
+                                                    event->topic_bytes + event->text_bytes +
+                                                    event->first_bytes + event->last_bytes));
             LINE(dump, "", event->id, (uint64_t)event->at_ns, event->incarnation, event->seq,
                  event->count, number_of(event->failure));
             if (event->is_late)
