@@ -110,9 +110,23 @@ static bool carry(struct cable_flow *flow, int from, int to, bool has_more)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Which ways carry nothing. */
+struct silence {
+    bool is_out;
+    bool is_back;
+};
+
+static struct silence silence_of(int state)
+{
+    return (struct silence){.is_out = state == CABLE_SILENT || state == CABLE_UNHEARD,
+                            .is_back = state == CABLE_SILENT || state == CABLE_UNANSWERED};
+}
+
+/* in, out: NULL where that way carries nothing. */
 static short wanted(const struct cable_flow *in, const struct cable_flow *out)
 {
-    return (short)((in->count == 0 ? POLLIN : 0) | (out->count > 0 ? POLLOUT : 0));
+    return (short)((in != NULL && in->count == 0 ? POLLIN : 0) |
+                   (out != NULL && out->count > 0 ? POLLOUT : 0));
 }
 
 /* An end that hung up is told of whatever was asked.  While nothing can be done about it, because
@@ -123,7 +137,7 @@ static struct pollfd item_of(int fd, short events)
 }
 
 /* Where nothing passes, nothing is waited for. */
-static size_t list_items(const struct cable *cable, bool is_silent, struct pollfd *items)
+static size_t list_items(const struct cable *cable, struct silence silence, struct pollfd *items)
 {
     size_t count = 0;
     items[count++] = (struct pollfd){.fd = cable->wake, .events = POLLIN};
@@ -131,13 +145,15 @@ static size_t list_items(const struct cable *cable, bool is_silent, struct pollf
         items[count++] = (struct pollfd){.fd = cable->ends[i].listener, .events = POLLIN};
     for (size_t i = 0; i < CABLE_PAIRS_MAX; i++) {
         const struct cable_pair *pair = &cable->pairs[i];
-        items[count++] = item_of(pair->near, is_silent ? 0 : wanted(&pair->out, &pair->back));
-        items[count++] = item_of(pair->far, is_silent ? 0 : wanted(&pair->back, &pair->out));
+        const struct cable_flow *out = silence.is_out ? NULL : &pair->out;
+        const struct cable_flow *back = silence.is_back ? NULL : &pair->back;
+        items[count++] = item_of(pair->near, wanted(out, back));
+        items[count++] = item_of(pair->far, wanted(back, out));
     }
     return count;
 }
 
-static void serve_pairs(struct cable *cable, const struct pollfd *items)
+static void serve_pairs(struct cable *cable, struct silence silence, const struct pollfd *items)
 {
     for (size_t i = 0; i < CABLE_PAIRS_MAX; i++) {
         struct cable_pair *pair = &cable->pairs[i];
@@ -145,9 +161,11 @@ static void serve_pairs(struct cable *cable, const struct pollfd *items)
         short far = items[2 * i + 1].revents;
         if (pair->near < 0 || (near | far) == 0)
             continue;
-        if (!carry(&pair->out, pair->near, pair->far, (near & (POLLIN | POLLHUP)) != 0) ||
-            !carry(&pair->back, pair->far, pair->near, (far & (POLLIN | POLLHUP)) != 0) ||
-            ((near | far) & POLLERR) != 0)
+        bool has_out = silence.is_out ||
+                       carry(&pair->out, pair->near, pair->far, (near & (POLLIN | POLLHUP)) != 0);
+        bool has_back = silence.is_back ||
+                        carry(&pair->back, pair->far, pair->near, (far & (POLLIN | POLLHUP)) != 0);
+        if (!has_out || !has_back || ((near | far) & POLLERR) != 0)
             close_pair(pair);
     }
 }
@@ -163,11 +181,12 @@ static void *run(void *arg)
             for (size_t i = 0; i < CABLE_PAIRS_MAX; i++)
                 close_pair(&cable->pairs[i]);
         atomic_store(&cable->seen, state);
-        size_t count = list_items(cable, state == CABLE_SILENT, items);
+        struct silence silence = silence_of(state);
+        size_t count = list_items(cable, silence, items);
         if (poll(items, count, -1) < 0)
             continue;
         (void)!read(cable->wake, &woken, sizeof woken); /* or nobody has woken us */
-        serve_pairs(cable, items + 1 + cable->count);
+        serve_pairs(cable, silence, items + 1 + cable->count);
         for (size_t i = 0; i < cable->count; i++)
             if (items[1 + i].revents != 0)
                 open_pair(cable, &cable->ends[i]);

@@ -14,9 +14,11 @@
 enum { CABLE_ENDS_MAX = 6, CABLE_PAIRS_MAX = 64, CABLE_PATH_BYTES = 108 };
 
 enum cable_state {
-    CABLE_WHOLE,  /* carries bytes */
-    CABLE_CUT,    /* connections are closed, and new ones too */
-    CABLE_SILENT, /* connections stay and are made, and nothing passes */
+    CABLE_WHOLE,      /* carries bytes */
+    CABLE_CUT,        /* connections are closed, and new ones too */
+    CABLE_SILENT,     /* connections stay and are made, and nothing passes */
+    CABLE_UNHEARD,    /* ... and what whoever connected says does not pass; the answers do */
+    CABLE_UNANSWERED, /* ... the other way round */
 };
 
 struct cable_end {

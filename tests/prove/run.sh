@@ -6,7 +6,7 @@
 #   run.sh BUILD soak [SECONDS]      the same but for the broker, for an hour (3600), and judges
 #                                    whether its memory, descriptors and latencies stay flat
 #   run.sh BUILD long [SECONDS]      all that there is in its long form: every cut, every mutation,
-#                                    100,000 seeds, 110 kills of the torture, 310 harms to brokers
+#                                    100,000 seeds, 110 kills of the torture, 370 harms to brokers
 #                                    over PostgreSQL, the system tests at length, conversations with
 #                                    a live broker, all fuzz targets for a minute each, an hour of all
 #                                    faults, an hour of soak (3600)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* postgres_harm_test.c -- two brokers of one shard over a real PostgreSQL with two standbys, and
- * parties at work, while one thing after the other is harmed: brokers are killed and stopped, the
- * primary is killed, or stopped until another one is promoted, commits are cancelled, and cables
- * are cut.
+ * parties at work, while one thing after the other is harmed: brokers are killed, stopped and
+ * paused, the primary is killed, or stopped until another one is promoted, a standby is stopped,
+ * commits are cancelled, and cables are cut, or carry nothing one way or both.
  *
  * By the diaries of the parties (tests/lib/diaries.h) nothing acknowledged is lost, nothing comes
  * twice, and all readers see one outcome.  A pulse publishes and flushes all the time, and another
@@ -42,21 +42,24 @@ enum {
 enum harm {
     BROKER_KILLED,
     BROKER_STOPPED, /* until another one serves: then it is a zombie */
+    BROKER_PAUSED,  /* for 1 to 20 s, and nobody knows whether it was replaced */
     PRIMARY_KILLED,
     PRIMARY_STOPPED, /* then it takes writes again, and does not know that it was replaced */
     COMMIT_CANCELLED,
     CLIENTS_CUT,
     STORE_CUT, /* from the broker that serves */
     STANDBYS_CUT,
+    STANDBY_STOPPED, /* one of them: the other one confirms */
     HARMS,
 };
 static const char *const names[HARMS] = {
-    "brokers killed",    "brokers stopped", "primaries killed", "primaries stopped",
-    "commits cancelled", "clients cut",     "stores cut",       "standbys cut"};
+    "brokers killed",    "brokers stopped",   "brokers paused", "primaries killed",
+    "primaries stopped", "commits cancelled", "clients cut",    "stores cut",
+    "standbys cut",      "standbys stopped"};
 /* Of the cables from each broker to the nodes, and of that between the nodes. */
 static const char *const prefixes[] = {"a", "b", "u"};
-static const unsigned counts_short[HARMS] = {3, 1, 1, 1, 2, 1, 2, 1};
-static const unsigned counts_long[HARMS] = {KILLS_MAX, 30, 30, 30, 30, 30, 30, 30};
+static const unsigned counts_short[HARMS] = {3, 1, 1, 1, 1, 2, 1, 2, 1, 1};
+static const unsigned counts_long[HARMS] = {KILLS_MAX, 30, 30, 30, 30, 30, 30, 30, 30, 30};
 
 struct torturer {
     struct process process;
@@ -424,6 +427,24 @@ static void stop_broker(void)
     close_follower(&follower);
 }
 
+/* It may go on as if nothing was, or have been replaced, or be about to be. */
+static void pause_broker(void)
+{
+    int place = place_that_serves();
+    await_spare(1 - place);
+    process_signal(&shard.brokers[place], SIGSTOP);
+    pass_ms(1000 + (int64_t)below(19000));
+    process_signal(&shard.brokers[place], SIGCONT);
+}
+
+/* Closed, silent, or silent one way. */
+static enum cable_state any_break(void)
+{
+    static const enum cable_state breaks[] = {CABLE_CUT, CABLE_SILENT, CABLE_UNHEARD,
+                                              CABLE_UNANSWERED};
+    return breaks[below(sizeof breaks / sizeof breaks[0])];
+}
+
 /* For a moment, or until another broker has taken over. */
 static void cut_store(void)
 {
@@ -431,7 +452,7 @@ static void cut_store(void)
     bool is_long = below(2) == 0;
     await_spare(1 - place);
     struct bus *follower = open_follower(place);
-    cable_set(&store_cables[place], below(2) == 0 ? CABLE_CUT : CABLE_SILENT);
+    cable_set(&store_cables[place], any_break());
     must_publish(follower, "w", "behind");
     if (is_long)
         await_replacement(place);
@@ -543,16 +564,27 @@ static void cancel_commit(void)
 
 static void cut_standbys(void)
 {
-    cable_set(&standby_cable, below(2) == 0 ? CABLE_CUT : CABLE_SILENT);
+    cable_set(&standby_cable, any_break());
     unsigned long long before = atomic_load(&pulse.count);
     pass_ms(200 + (int64_t)below(6000));
     must_have_stood_still(before);
     cable_set(&standby_cable, CABLE_WHOLE);
 }
 
+/* Commits go on meanwhile. */
+static void stop_standby(void)
+{
+    unsigned primary = postgres_primary(&postgres);
+    unsigned standby = (primary + 1 + (unsigned)below(STANDBYS)) % NODES;
+    postgres_freeze(&postgres, standby);
+    pass_ms((int64_t)below(6000));
+    time_beat(STANDBY_STOPPED, test_now_ns());
+    postgres_thaw(&postgres, standby);
+}
+
 static void cut_clients(void)
 {
-    cable_set(&client_cable, below(2) == 0 ? CABLE_CUT : CABLE_SILENT);
+    cable_set(&client_cable, any_break());
     pass_ms(100 + (int64_t)below(4000)); /* some are taken for lost */
     cable_set(&client_cable, CABLE_WHOLE);
 }
@@ -562,12 +594,14 @@ static void do_harm(enum harm harm)
     switch (harm) {
     case BROKER_KILLED: kill_broker(); break;
     case BROKER_STOPPED: stop_broker(); break;
+    case BROKER_PAUSED: pause_broker(); break;
     case PRIMARY_KILLED: kill_primary(); break;
     case PRIMARY_STOPPED: stop_primary(); break;
     case COMMIT_CANCELLED: cancel_commit(); break;
     case CLIENTS_CUT: cut_clients(); break;
     case STORE_CUT: cut_store(); break;
     case STANDBYS_CUT: cut_standbys(); break;
+    case STANDBY_STOPPED: stop_standby(); break;
     case HARMS: break;
     }
     done[harm]++;
