@@ -7,9 +7,9 @@
 #                                    whether its memory, descriptors and latencies stay flat
 #   run.sh BUILD long [SECONDS]      all that there is in its long form: every cut, every mutation,
 #                                    100,000 seeds, 110 kills of the torture, 370 harms to brokers
-#                                    over PostgreSQL, the system tests at length, conversations with
-#                                    a live broker, all fuzz targets for a minute each, an hour of all
-#                                    faults, an hour of soak (3600)
+#                                    over PostgreSQL, 50 volumes taken away, the system tests at
+#                                    length, conversations with a live broker, all fuzz targets for
+#                                    a minute each, an hour of all faults, an hour of soak (3600)
 #   run.sh --targets [long]          what has to be built for it
 #
 # Leaves BUILD/prove.jsonl (soak.jsonl, long.jsonl) and a page of it, and ends with a table.  Exit
@@ -110,6 +110,7 @@ long)
         "$build/tests/sim_sim" --filter 'sim/keeps_the_promises*'
     step "the torture" env TEST_LONG=1 "$build/tests/system_torture"
     step "PostgreSQL, harmed" env TEST_LONG=1 "$build/tests/system_postgres_harm"
+    step "50 volumes, taken away" env ERRBUS_TAKEOVERS=50 "$build/tests/system_takeover"
     step "the system tests, at length" env TEST_LONG=1 ctest --test-dir "$build" -j 2 -L system \
         -E 'torture|broker_memory|postgres_harm' --output-on-failure
     # Longer than a test may take there.
