@@ -504,7 +504,7 @@ Test(key, keeps_each_line_that_several_add_at_once)
     bool is_done[EDITORS];
     snprintf(path, sizeof path, "%s/fresh", folder.path);
     for (int i = 0; i < EDITORS; i++) {
-        char name[8], uid[8];
+        char name[16], uid[16];
         snprintf(name, sizeof name, "u%d", i);
         snprintf(uid, sizeof uid, "%d", i + 1);
         const char *const argv[] = {"errbus", "access", "add", path, "uid", name, uid, NULL};

@@ -63,7 +63,7 @@ static const unsigned counts_long[HARMS] = {KILLS_MAX, 30, 30, 30, 30, 30, 30, 3
 
 struct torturer {
     struct process process;
-    char name[8];
+    char name[16];
     unsigned starts;
     bool is_writer;
     bool is_done;

@@ -116,7 +116,7 @@ static void expect_ids_from_1(void)
 static void begin(const char *journal)
 {
     struct bus *buses[PARTIES];
-    char name[16];
+    char name[24];
     start_broker(journal);
     for (int i = 0; i < PARTIES; i++) {
         snprintf(name, sizeof name, "before%d", i);
