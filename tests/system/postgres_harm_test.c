@@ -117,7 +117,7 @@ static void start_torturer(struct torturer *torturer)
 {
     static const char *const environment[] = {"TORTURE_WAIT_MS=400", "TORTURE_PATIENCE_MS=120000",
                                               NULL};
-    char incarnation[16], diary[POSTGRES_PATH_BYTES], last[16];
+    char incarnation[16], diary[POSTGRES_PATH_BYTES + 32], last[16];
     snprintf(incarnation, sizeof incarnation, "%u", torturer->starts++);
     snprintf(diary, sizeof diary, "%s/%s.diary", postgres.folder.path, torturer->name);
     snprintf(last, sizeof last, "%u", torturer->is_writer ? (unsigned)below(1000000) : WRITERS);
