@@ -303,16 +303,16 @@ def test_what_never_fits_is_refused_at_once(broker):
 
 def test_the_time_for_room_begins_anew_while_the_broker_takes_bytes(broker):
     async def main():
-        with SlowLink(broker.data, bytes_per_s=1 << 20) as link:
+        with SlowLink(broker.data, bytes_per_s=1 << 19) as link:
             where = f"{broker.endpoint},data={link.address}"
             async with errbus.aio.open(where, party="alice", outbox_bytes=1 << 20,
-                                       send_timeout=0.5) as alice:
+                                       send_timeout=1.5) as alice:
                 longest = 0.0
                 for _ in range(2):
                     began = time.monotonic()
                     await alice.publish("w", bytes(3 << 20))
                     longest = max(longest, time.monotonic() - began)
-                assert longest > 0.7, "each value was there at once"
+                assert longest > 2, "each value was there at once"
                 await alice.flush(40)
 
     run(main())
