@@ -23,6 +23,25 @@ void shard_fini(struct shard *shard)
         process_fini(&shard->brokers[place]);
 }
 
+void shard_open(struct shard *shard, struct postgres *postgres)
+{
+    if (postgres_is_installed())
+        cr_assert(postgres_start(postgres, 0), "%s", postgres->why);
+    shard_init(shard, postgres, "0");
+}
+
+void shard_close(struct shard *shard, struct postgres *postgres)
+{
+    shard_fini(shard);
+    postgres_fini(postgres);
+}
+
+void shard_skip_without_server(const struct shard *shard)
+{
+    if (shard->postgres->count == 0)
+        cr_skip_test(POSTGRES_MISSING);
+}
+
 void shard_start(struct shard *shard, int place)
 {
     const char *folder = shard->postgres->folder.path;

@@ -20,6 +20,12 @@ struct shard {
     char everywhere[SHARD_PLACES * (POSTGRES_PATH_BYTES + 16)]; /* all of them, for clients */
 };
 
+/* A server without standbys, and a shard over it.  Where PostgreSQL is not installed there is no
+ * server, and a test is skipped; .ci/run requires one. */
+void shard_open(struct shard *shard, struct postgres *postgres);
+void shard_close(struct shard *shard, struct postgres *postgres);
+void shard_skip_without_server(const struct shard *shard);
+
 void shard_init(struct shard *shard, const struct postgres *postgres, const char *replicas);
 void shard_fini(struct shard *shard);
 

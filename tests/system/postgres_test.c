@@ -19,30 +19,21 @@ static struct shard shard;
 
 static void init(void)
 {
-    if (postgres_is_installed())
-        cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
-    shard_init(&shard, &postgres, "0");
+    shard_open(&shard, &postgres);
 }
 
 static void fini(void)
 {
-    shard_fini(&shard);
-    postgres_fini(&postgres);
+    shard_close(&shard, &postgres);
 }
 
 TestSuite(postgres, .init = init, .fini = fini, .timeout = 300);
-
-static void skip_without_server(void)
-{
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
-}
 
 /* A server that is killed leaves its shared memory where it was.  So that is in its own folder,
  * which is removed with it. */
 Test(postgres, has_its_shared_memory_in_its_own_folder)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     char path[64];
     char line[512];
     bool is_in_folder = false;
@@ -60,7 +51,7 @@ Test(postgres, has_its_shared_memory_in_its_own_folder)
 /* But for the segment by which it sees whether another server has its folder. */
 Test(postgres, leaves_no_segment_behind_when_it_is_killed)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct shmid_ds told;
     int segment = postgres_segment(&postgres, 0);
     cr_assert_eq(shmctl(segment, IPC_STAT, &told), 0);
@@ -72,7 +63,7 @@ Test(postgres, leaves_no_segment_behind_when_it_is_killed)
 
 Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     for (int turn = 0; turn < 2; turn++) {
         shard_start_spare(&shard, (turn + 1) % SHARD_PLACES);
@@ -87,7 +78,7 @@ Test(postgres, goes_on_elsewhere_when_a_broker_is_killed)
 /* More commits than one answer has pieces, and numbers that are not ordered as their texts are. */
 Test(postgres, has_every_commit_of_a_killed_broker)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     for (int i = SHARD_VALUES; i < COMMITS; i++) {
         must_publish(alice, "w", "%d", i);
@@ -103,7 +94,7 @@ Test(postgres, has_every_commit_of_a_killed_broker)
 /* A broker that was stopped for longer than its lease writes nothing more, and ends. */
 Test(postgres, fences_a_broker_that_was_stopped)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     shard_start_spare(&shard, 1);
     process_signal(&shard.brokers[0], SIGSTOP);
@@ -133,14 +124,14 @@ static void must_not_commit_behind(const char *sql,
 
 Test(postgres, commits_nothing_under_a_later_epoch)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     must_not_commit_behind("UPDATE errbus_shard SET epoch = epoch + 1 RETURNING seq",
                            shard_must_end, "another broker has taken over");
 }
 
 Test(postgres, commits_nothing_where_another_has_its_epoch)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     must_not_commit_behind("UPDATE errbus_shard SET holder = 'another' RETURNING seq",
                            shard_must_end_by_forgetting, "the store forgot");
 }
@@ -150,7 +141,7 @@ Test(postgres, commits_nothing_where_another_has_its_epoch)
 Test(postgres, acknowledges_no_commit_that_was_cancelled)
 {
     unsigned long pid = 0;
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     cr_assert(postgres_set_standbys(&postgres, 0, "ANY 1 (nobody)"), "%s", postgres.why);
     must_publish(alice, "w", "%d", SHARD_VALUES);
@@ -164,7 +155,7 @@ Test(postgres, acknowledges_no_commit_that_was_cancelled)
 
 Test(postgres, refuses_a_server_that_does_not_keep_the_promise)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     shard.replicas = "1";
     shard_start(&shard, 0);
     shard_must_end(&shard, 0, "set it to 'ANY 1 (NAME, NAME)'");
@@ -191,7 +182,7 @@ static void hold_a_commit(struct process *session)
 Test(postgres, waits_for_no_commit_that_another_broker_began)
 {
     struct process session = {0};
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     shard_start_spare(&shard, 1);
     shard_kill(&shard, 0);
@@ -252,7 +243,7 @@ static void leave_half_a_commit(struct door *door)
 
 Test(postgres, waits_for_no_commit_that_it_began_itself)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     struct door *door = door_new();
     cr_assert_not_null(door);
@@ -285,7 +276,7 @@ Test(postgres, lets_a_replaced_holder_change_nothing_in_the_directory)
     char where[POSTGRES_CONNINFO_BYTES + 16];
     const struct disk_shard place = {.number = 0};
     struct directory_begun begun = {.ours = NULL};
-    skip_without_server();
+    shard_skip_without_server(&shard);
     shard_start(&shard, 0); /* makes the tables */
     shard_must_serve(&shard, 0);
     shard_kill(&shard, 0);

@@ -15,28 +15,19 @@ static struct shard shard;
 
 static void init(void)
 {
-    if (postgres_is_installed())
-        cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
-    shard_init(&shard, &postgres, "0");
+    shard_open(&shard, &postgres);
 }
 
 static void fini(void)
 {
-    shard_fini(&shard);
-    postgres_fini(&postgres);
+    shard_close(&shard, &postgres);
 }
 
 TestSuite(spare, .init = init, .fini = fini, .timeout = 300);
 
-static void skip_without_server(void)
-{
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
-}
-
 Test(spare, ends_with_status_0_when_it_is_told_to_stop)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     static const int ends[] = {SIGTERM, SIGINT};
     struct bus *alice = shard_begin(&shard);
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
@@ -52,7 +43,7 @@ Test(spare, ends_with_status_0_when_it_is_told_to_stop)
 /* Who has all brokers read their access files again has a spare left. */
 Test(spare, goes_on_when_it_is_told_to_read_its_access_file_again)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     shard_start_spare(&shard, 1);
     process_signal(&shard.brokers[1], SIGHUP);
@@ -66,7 +57,7 @@ Test(spare, goes_on_when_it_is_told_to_read_its_access_file_again)
 /* It waits for no lock: with another cache it would be a spare, or serve another bus. */
 Test(spare, ends_where_its_cache_is_that_of_another_broker)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     char control[POSTGRES_PATH_BYTES + 16], data[POSTGRES_PATH_BYTES + 16];
     char cache[POSTGRES_PATH_BYTES], journal[POSTGRES_CONNINFO_BYTES + 16];
     const char *folder = postgres.folder.path;
@@ -87,7 +78,7 @@ Test(spare, ends_where_its_cache_is_that_of_another_broker)
 
 Test(spare, says_why_it_cannot_take_over)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     shard_start_spare(&shard, 1);
     postgres_kill(&postgres, 0);
@@ -108,7 +99,7 @@ static void must_hear(struct manager *manager, const char *message)
 
 Test(spare, is_ready_for_its_service_manager_and_watched_from_when_it_serves)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     struct manager manager;
     char path[POSTGRES_PATH_BYTES];
     snprintf(path, sizeof path, "%s/notify", postgres.folder.path);

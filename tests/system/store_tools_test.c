@@ -28,24 +28,15 @@ static struct shard shard;
 
 static void init(void)
 {
-    if (postgres_is_installed())
-        cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
-    shard_init(&shard, &postgres, "0");
+    shard_open(&shard, &postgres);
 }
 
 static void fini(void)
 {
-    shard_fini(&shard);
-    postgres_fini(&postgres);
+    shard_close(&shard, &postgres);
 }
 
 TestSuite(store_tools, .init = init, .fini = fini, .timeout = 300);
-
-static void skip_without_server(void)
-{
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
-}
 
 static void run_sql(const char *sql)
 {
@@ -64,7 +55,7 @@ static void expect_version(const char *expected)
 /* The journal of version 1 is served on, and has a directory then. */
 Test(store_tools, take_tables_of_version_1)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     run_sql(TABLES_1);
     expect_version("1");
     struct bus *alice = shard_begin(&shard);
@@ -105,7 +96,7 @@ Test(store_tools, take_tables_of_version_1)
 /* Spares are upgraded first.  The older holder knows nothing of that, and is killed at last. */
 Test(store_tools, let_a_newer_spare_wait_beside_an_older_holder)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     char seq[32], sql[2000], answer[32];
     struct bus *alice = shard_begin(&shard);
     cr_assert(postgres_query(&postgres, 0, "SELECT seq FROM errbus_shard", seq, sizeof seq));
@@ -130,7 +121,7 @@ Test(store_tools, let_a_newer_spare_wait_beside_an_older_holder)
 
 Test(store_tools, leave_tables_of_a_later_version)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     run_sql(TABLES_1);
     run_sql("UPDATE errbus_meta SET version = 3");
     shard_start(&shard, 0);
@@ -173,7 +164,7 @@ Test(store_tools, refuse_a_journal_without_files)
 /* What a broker names, and what it says of that, is of use. */
 Test(store_tools, find_the_damage_where_the_broker_says)
 {
-    skip_without_server();
+    shard_skip_without_server(&shard);
     static const char before[] = "'errbusd --check ";
     char folder[POSTGRES_PATH_BYTES] = "";
     struct process process = {0};

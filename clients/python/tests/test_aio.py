@@ -356,17 +356,19 @@ def test_a_refused_worker_is_told_to_the_loop(broker):
 
 
 def test_a_verdict_that_is_given_up_leaves_no_thread(broker):
-    def is_asking():
-        return any(thread.name == "errbus-call" for thread in threading.enumerate())
+    def asking():
+        return [thread for thread in threading.enumerate() if thread.name == "errbus-call"]
 
     async def main():
         async with errbus.aio.open(broker.endpoint, party="bob") as bob:
             wait = asyncio.ensure_future(bob.verdict())
-            while not is_asking():
-                await asyncio.sleep(0.01)
+            while not asking():
+                await asyncio.sleep(0)
+            threads = asking()
             wait.cancel()
-            while is_asking():
-                await asyncio.sleep(0.01)
+            for thread in threads:
+                await asyncio.get_running_loop().run_in_executor(None, thread.join, 50)
+            assert not any(thread.is_alive() for thread in threads)
 
     run(main())
 
