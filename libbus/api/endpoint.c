@@ -228,6 +228,12 @@ const char *endpoints_next(struct endpoints *endpoints)
     return endpoints->text[endpoints->at];
 }
 
+const char *endpoints_again(struct endpoints *endpoints)
+{
+    endpoints->at = (endpoints->at + endpoints->count - 1) % endpoints->count;
+    return endpoints_next(endpoints);
+}
+
 bool endpoints_go(struct endpoints *endpoints, const char *endpoint)
 {
     bool has_key = endpoints->has_key[endpoints->at];

@@ -17,6 +17,8 @@ bool endpoints_renew_key(struct endpoints *endpoints);
 /* The keys for the endpoint in use; false: it uses none. */
 bool endpoints_keys(const struct endpoints *endpoints, struct link_keys *out_keys);
 const char *endpoints_next(struct endpoints *endpoints);
+/* The endpoint in use, for another connection to it. */
+const char *endpoints_again(struct endpoints *endpoints);
 /* The broker at the endpoint in use said that this one is right: the next endpoints_next() gives
  * it.  It stands behind the list until a broker names another one, and has the key of the broker
  * that named it.  With a key it must be of tcp, for nothing else asks for keys.  false: it is none.

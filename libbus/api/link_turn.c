@@ -133,7 +133,7 @@ static void use_keys(struct bus *bus)
     explicit_bzero(&keys, sizeof keys);
 }
 
-/* The next endpoint: the one that the broker named, or of the list. */
+/* The next endpoint: the one that the broker named, the same again, or the next of the list. */
 static const char *next_endpoint(struct bus *bus)
 {
     char elsewhere[LIMIT_ENDPOINT_BYTES + 1];
@@ -146,7 +146,8 @@ static const char *next_endpoint(struct bus *bus)
                         elsewhere);
     if (!is_good)
         waiters_broadcast(bus, &bus->news);
-    return endpoints_next(&bus->endpoints);
+    bool is_again = *elsewhere == '\0' && session_dials_again(bus->session);
+    return is_again ? endpoints_again(&bus->endpoints) : endpoints_next(&bus->endpoints);
 }
 
 static void connect_control(struct bus *bus, int64_t now_ns)

@@ -255,6 +255,7 @@ struct session {
     uint32_t given_up;    /* of them, in a row, without an answer */
     int64_t attempt_ns;   /* when this connection was begun */
     int64_t backoff_ns;
+    bool is_again;         /* this connection, or the next one, is to where the last one was up */
     bool is_sent_on;       /* since it was up, a broker said that another one has the job */
     int64_t retry_ns;      /* WAIT: when to try again */
     int64_t step_ns;       /* GREET, ATTACH: when to give this connection up */

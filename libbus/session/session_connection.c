@@ -148,10 +148,21 @@ static int64_t drawn_ns(const struct session *session, int64_t below_ns)
     return (int64_t)(drawn % (uint64_t)below_ns);
 }
 
+/* Whether a connection that was up ends, and not because its broker is silent, or stops.  Then the
+ * broker may be well, and what broke is the connection.  The broker counts our grace by now, so the
+ * next connection goes to the same endpoint.  Another endpoint may be a machine that is off, whose
+ * silence takes all of our grace.  If this broker has ended, its machine refuses us at once. */
+static bool is_broker_likely_there(const struct session *session)
+{
+    int64_t silent_ns = later_ns(session->heard_ns, session_silence_ns(session));
+    return session->phase == PHASE_UP && !session->is_bye_said && session->now_ns < silent_ns;
+}
+
 static void lose_link_until(struct session *session, int64_t retry_ns)
 {
     if (session->phase == PHASE_OVER || session->phase == PHASE_WAIT)
         return;
+    session->is_again = is_broker_likely_there(session);
     session->stage_bytes = 0;
     if (session->part != NULL)
         spares_give(&session->spares, &session->part);
@@ -166,10 +177,14 @@ static void lose_link_until(struct session *session, int64_t retry_ns)
         session_dial(session);
 }
 
+/* Behind an attempt at the same endpoint the next one is tried at once. */
 void session_lose_link(struct session *session)
 {
     int64_t pause_ns = session->backoff_ns - drawn_ns(session, session->backoff_ns / 2);
-    lose_link_until(session, later_ns(session->attempt_ns, pause_ns));
+    bool is_at_once =
+        session->is_again && session->phase != PHASE_UP && session->options.endpoints > 1;
+    lose_link_until(session,
+                    is_at_once ? session->now_ns : later_ns(session->attempt_ns, pause_ns));
 }
 
 /* The other side closed the connection, as it may have closed those of all its clients. */
@@ -213,6 +228,11 @@ bool session_has_action(const struct session *session)
 bool session_keeps_link(const struct session *session)
 {
     return session->token != 0 && !session->is_bye_said && !session->options.is_guard;
+}
+
+bool session_dials_again(const struct session *session)
+{
+    return session->is_again;
 }
 
 const char *session_data_endpoint(const struct session *session)

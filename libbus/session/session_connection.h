@@ -18,6 +18,8 @@ void session_dial(struct session *session);
 /* With SESSION_CONNECT_CONTROL: the endpoint to connect to in place of the next one, because a
  * broker said that our job is there; "": none.  It is given once. */
 void session_elsewhere(struct session *session, char out[LIMIT_ENDPOINT_BYTES + 1]);
+/* With SESSION_CONNECT_CONTROL: whether it goes to the same endpoint again, and not to the next. */
+bool session_dials_again(const struct session *session);
 /* Gives the connection up.  The next one starts when the back-off is over, counted from the start
  * of this one.  A part of its second half is left out, another one for each client and dial. */
 void session_lose_link(struct session *session);

@@ -58,6 +58,7 @@ static void *serve(void *arg)
         int fd = accept(stranger->listener, NULL, NULL);
         if (fd < 0)
             return NULL; /* stranger_stop() wants that */
+        stranger->came_count++;
         take_guest(stranger, fd);
     }
 }

@@ -24,6 +24,7 @@ struct stranger {
     int listener;
     int guests[STRANGER_GUESTS_MAX];
     size_t guest_count;
+    size_t came_count; /* guests so far; to be read behind stranger_stop() */
     pthread_t thread;
 };
 

@@ -2,6 +2,7 @@
 /* cut_test.c -- links that are cut or fall silent, for less and for longer than they may. */
 #include "tests/lib/expect.h"
 #include "tests/lib/relay.h"
+#include "tests/lib/stranger.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -395,6 +396,34 @@ Test(cut, for_longer_than_its_grace_is_a_loss)
 Test(cut, off_in_silence_for_too_long_is_a_loss)
 {
     expect_loss_over(RELAY_SILENT, "errbus.silent");
+}
+
+/* The other endpoint is as that of a machine that is off, or of a broker that hangs.  To wait for
+ * it would take all of a usual grace.  It is dialled where the relay is cut still when alice comes
+ * back to it, which is seldom. */
+Test(cut, and_mended_comes_back_before_another_endpoint_is_tried)
+{
+    struct stranger other;
+    char endpoints[RELAY_ENDPOINT_BYTES_MAX + STRANGER_ENDPOINT_BYTES];
+    struct bus_options options = patient_options("alice");
+    options.lost_after_ms = options.reconnect_grace_ms = 60000;
+    cr_assert(stranger_start(&other, STRANGER_SILENT));
+    snprintf(endpoints, sizeof endpoints, "%s,%s", relay.control_endpoint, other.endpoint);
+    struct bus *alice = must_open_at(endpoints, &options);
+    struct bus_tap *tap = must_tap(NULL, BUS_TAP_NOW);
+    for (int i = 0; i < CUTS; i++) {
+        must_publish(alice, "w", "a value");
+        must_flush(alice);
+        relay_set(&relay, RELAY_CUT);
+        relay_set(&relay, RELAY_WHOLE);
+        expect_event(tap, "party.suspect", NULL);
+    }
+    must_publish(alice, "w", "the last value");
+    must_flush(alice);
+    bus_tap_close(&tap);
+    must_close(&alice);
+    stranger_stop(&other);
+    cr_expect_lt(other.came_count, CUTS);
 }
 
 static void *open_late(void *arg)

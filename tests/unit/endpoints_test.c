@@ -66,6 +66,21 @@ Test(endpoints, are_tried_in_turn)
     cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
 }
 
+Test(endpoints, can_be_tried_again)
+{
+    cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_again(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://b:2");
+    cr_expect_str_eq(endpoints_again(&endpoints), "tcp://b:2");
+    cr_assert(endpoints_go(&endpoints, "tcp://c:3"));
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://c:3");
+    cr_expect_str_eq(endpoints_again(&endpoints), "tcp://c:3");
+    cr_assert_eq(read_list("tcp://a:1"), BUS_OK);
+    cr_expect_str_eq(endpoints_next(&endpoints), "tcp://a:1");
+    cr_expect_str_eq(endpoints_again(&endpoints), "tcp://a:1");
+}
+
 Test(endpoints, go_where_a_broker_says)
 {
     cr_assert_eq(read_list("tcp://a:1,tcp://b:2"), BUS_OK);

@@ -575,8 +575,71 @@ static void pauses_of(const struct session_options *options, int64_t *out_first,
     *out_first = d.now_ns - from_ns;
     from_ns = d.now_ns;
     session_link_closed(d.session, d.now_ns);
+    if (options->endpoints > 1) { /* that was where it had been up */
+        cr_assert_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+        session_link_closed(d.session, d.now_ns);
+    }
     driver_wait_for_dial(&d);
     *out_next = d.now_ns - from_ns;
+    driver_fini(&d);
+}
+
+static void expect_dial_to(bool is_again)
+{
+    driver_wait_for_dial(&d);
+    cr_expect_eq(session_action(d.session), SESSION_CONNECT_CONTROL);
+    cr_expect_eq(session_dials_again(d.session), is_again);
+}
+
+/* The other endpoint may be a machine that is off, and its silence takes longer than our grace. */
+Test(session, dials_the_same_endpoint_again_when_a_connection_broke)
+{
+    struct session_options options = driver_options("alice");
+    options.endpoints = 2;
+    driver_init_with(&d, &options);
+    expect_dial_to(false);
+    session_link_closed(d.session, d.now_ns);
+    expect_dial_to(false);
+    driver_say_welcome(&d, false);
+    driver_expect_attach(&d);
+    (void)driver_expect(&d, MSG_READY);
+    driver_attached(&d);
+    d.now_ns += 500 * DRIVER_MS;
+    session_link_closed(d.session, d.now_ns);
+    expect_dial_to(true);
+    int64_t from_ns = d.now_ns;
+    session_link_closed(d.session, d.now_ns); /* refused */
+    expect_dial_to(false);
+    cr_expect_eq(d.now_ns, from_ns, "the next endpoint is tried at once");
+    session_link_closed(d.session, d.now_ns);
+    expect_dial_to(false);
+    cr_expect_gt(d.now_ns, from_ns);
+    driver_fini(&d);
+}
+
+Test(session, dials_the_next_endpoint_when_the_broker_stops_or_is_silent)
+{
+    driver_up(&d);
+    driver_say(&d, &(struct msg){.type = MSG_BYE});
+    expect_dial_to(false);
+    driver_fini(&d);
+    driver_up(&d);
+    miss_beats();
+    expect_dial_to(false);
+    driver_fini(&d);
+}
+
+/* With one endpoint alone, a broker that has died is not dialled twice at once by all. */
+Test(session, dials_its_only_endpoint_after_a_pause)
+{
+    driver_up(&d);
+    d.now_ns += 500 * DRIVER_MS;
+    session_link_closed(d.session, d.now_ns);
+    expect_dial_to(true);
+    int64_t from_ns = d.now_ns;
+    session_link_closed(d.session, d.now_ns);
+    expect_dial_to(false);
+    cr_expect_gt(d.now_ns, from_ns);
     driver_fini(&d);
 }
 
