@@ -361,7 +361,7 @@ static enum core_port_saying saying_of(const struct msg *msg)
     case MSG_OUTCOMES: return CORE_PORT_OUTCOME;
     case MSG_ANSWERS: return CORE_PORT_ANSWER;
     case MSG_CONCLUSIONS: return CORE_PORT_CONCLUSION;
-    case MSG_OF_PARTY: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_ANSWER;
+    case MSG_OF_PARTY: return msg->as.welcome.incarnation == 0 ? CORE_PORT_NEWS : CORE_PORT_WELCOME;
     }
     must(!"a message that waits for something else");
     return CORE_PORT_ANSWER;

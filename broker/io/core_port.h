@@ -77,6 +77,7 @@ enum core_port_saying {
     CORE_PORT_NEWS,       /* control events and signs of life: they wait for nothing */
     CORE_PORT_OUTCOME,    /* frames: what slots became */
     CORE_PORT_ANSWER,     /* what was accepted, refused, granted, opened */
+    CORE_PORT_WELCOME,    /* of a party */
     CORE_PORT_CONCLUSION, /* refused sessions, verdicts and dead letters */
     CORE_PORT_SAYING_COUNT,
 };

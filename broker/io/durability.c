@@ -12,16 +12,22 @@ struct level {
 
 static const struct level levels[DURABILITY_COUNT] = {
     [DURABILITY_MEMORY] = {"memory", false, {WAIT_FOR_NOTHING}},
-    [DURABILITY_PROCESS] =
-        {"process", false, {[CORE_PORT_OUTCOME] = WAIT_FOR_LOG, [CORE_PORT_ANSWER] = WAIT_FOR_LOG}},
+    [DURABILITY_PROCESS] = {"process",
+                            false,
+                            {[CORE_PORT_OUTCOME] = WAIT_FOR_LOG,
+                             [CORE_PORT_ANSWER] = WAIT_FOR_LOG,
+                             [CORE_PORT_WELCOME] = WAIT_FOR_LOG}},
     [DURABILITY_DISK] = {"disk",
                          true,
-                         {[CORE_PORT_OUTCOME] = WAIT_FOR_LOG, [CORE_PORT_ANSWER] = WAIT_FOR_DISK}},
+                         {[CORE_PORT_OUTCOME] = WAIT_FOR_LOG,
+                          [CORE_PORT_ANSWER] = WAIT_FOR_DISK,
+                          [CORE_PORT_WELCOME] = WAIT_FOR_DISK}},
     [DURABILITY_SHARED] = {"shared",
                            true,
                            {[CORE_PORT_OUTCOME] = WAIT_FOR_DISK,
                             [CORE_PORT_ANSWER] = WAIT_FOR_DISK,
-                            [CORE_PORT_CONCLUSION] = WAIT_FOR_DISK}},
+                            [CORE_PORT_WELCOME] = WAIT_FOR_NEXT_SYNC,
+                            [CORE_PORT_CONCLUSION] = WAIT_FOR_NEXT_SYNC}},
 };
 
 enum durability_wait durability_wait(enum durability durability, enum core_port_saying saying)

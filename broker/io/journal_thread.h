@@ -45,8 +45,9 @@
 #define JOURNAL_THREAD_WAITING_BYTES (UINT64_C(8) * 1024 * 1024)
 /* Records of one step, and of all steps that are written at once. */
 enum { JOURNAL_THREAD_RECORDS = 4096 };
-/* A record without content, written to see whether there is room again; a replay skips it. */
-enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX };
+/* A record without content, written to see whether there is room again, or whether the journal is
+ * still ours; a replay skips it.  It takes the bytes of a record's head (FORMAT_RECORD_BYTES). */
+enum { JOURNAL_THREAD_KIND_PROBE = JOURNAL_KIND_MAX, JOURNAL_THREAD_PROBE_BYTES = 24 };
 /* Of a lazy journal that is synced as it comes: from so many bytes on the second thread syncs, and
  * so does it for this time behind them, when more of them is likely. */
 #define JOURNAL_THREAD_SYNC_BYTES (UINT64_C(64) * 1024)

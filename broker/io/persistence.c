@@ -163,6 +163,8 @@ void persistence_give(struct persistence *persistence, struct core_port *port)
     if (persistence->thread == NULL)
         return;
     struct journal_step *step = core_port_step(port, SIZE_MAX);
+    persistence->is_noted = step != NULL;
+    persistence->at_steps = core_port_steps(port);
     if (step == NULL)
         return;
     persistence->given_bytes += step->bytes;
@@ -442,12 +444,30 @@ static uint64_t reached(const struct persistence *persistence, enum held_output_
     return waits_for_disk(persistence, stage) ? persistence->news.synced : persistence->news.logged;
 }
 
+/* The journal gets a record without content, so that it is synced once more.  On a full disk it is
+ * not: what is set aside there is for more important things. */
+static void ask_for_sync(struct persistence *persistence)
+{
+    struct journal_step *step =
+        persistence->news.state == JOURNAL_IS_WELL ? journal_step_new(1, 0) : NULL;
+    if (step == NULL)
+        return;
+    journal_step_add(step, JOURNAL_THREAD_KIND_PROBE, SPAN_NONE);
+    step->steps = persistence->at_steps;
+    persistence->ticket = journal_thread_give(persistence->thread, &step);
+    persistence->is_noted = true;
+    persistence->given_bytes +=
+        JOURNAL_THREAD_PROBE_BYTES; /* many of them are worth a checkpoint, too */
+}
+
 bool persistence_holds(struct persistence *persistence, struct core_port_out *out)
 {
     enum held_output_stage stage = out->saying == CORE_PORT_OUTCOME ? HELD_OUTCOMES : HELD_ANSWERS;
-    if (durability_wait(persistence->durability, out->saying) == WAIT_FOR_NOTHING ||
-        (out->kind != CORE_PORT_CONTROL && out->kind != CORE_PORT_DATA))
+    enum durability_wait wait = durability_wait(persistence->durability, out->saying);
+    if (wait == WAIT_FOR_NOTHING || (out->kind != CORE_PORT_CONTROL && out->kind != CORE_PORT_DATA))
         return false;
+    if (wait == WAIT_FOR_NEXT_SYNC && !persistence->is_noted)
+        ask_for_sync(persistence);
     bool is_kept = out->is_kept || reached(persistence, stage) >= persistence->ticket;
     if (is_kept && held_output_is_empty(&persistence->output, stage))
         return false;

@@ -22,7 +22,9 @@ struct persistence {
     struct journal_thread *thread; /* NULL: nothing is kept */
     struct journal_reader *reader;
     struct held_output output;
-    uint64_t ticket; /* of the newest step */
+    uint64_t ticket;   /* of the newest step, */
+    bool is_noted;     /* ... which is of the port's last call, or behind it */
+    uint64_t at_steps; /* the port's steps at its last call */
     struct journal_news news;
     bool is_answer_first;                 /* see persistence_next() */
     const char *scheme;                   /* of the journal's disk */

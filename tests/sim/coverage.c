@@ -79,7 +79,7 @@ static uint64_t faults[FAULT_COUNT];
 static uint64_t passed;
 static uint64_t numbered;
 static uint64_t wide, narrow;
-static uint64_t crashes, compactions;
+static uint64_t crashes, compactions, replacements;
 
 /* ---- in the place of what moves -------------------------------------------------------------- */
 
@@ -189,6 +189,16 @@ const char *coverage_absent_fault(void)
         if (faults[fault] == 0)
             return climate_fault_name((enum fault)fault);
     return NULL;
+}
+
+void coverage_replaced(void)
+{
+    replacements += 1;
+}
+
+uint64_t coverage_replacements(void)
+{
+    return replacements;
 }
 
 void coverage_crash(void)
@@ -312,8 +322,10 @@ void coverage_print(FILE *out)
     fprintf(out, "faults: ");
     for (uint32_t fault = 0; fault < FAULT_COUNT; fault++)
         fprintf(out, "%s %" PRIu64 ", ", climate_fault_name((enum fault)fault), faults[fault]);
-    fprintf(out, "the broker killed %" PRIu64 ", its journal compacted %" PRIu64 "\n", crashes,
-            compactions);
+    fprintf(out,
+            "the broker killed %" PRIu64 ", replaced %" PRIu64 ", its journal compacted %" PRIu64
+            "\n",
+            crashes, replacements, compactions);
     fprintf(out, "values that passed through: %" PRIu64 "\n", passed);
     fprintf(out,
             "topics that their parties numbered: %" PRIu64 "; windows that grew above their floor: "

@@ -90,6 +90,9 @@ void coverage_fault(enum fault fault);
 const char *coverage_absent_fault(void);
 void coverage_crash(void);   /* of the broker */
 void coverage_compact(void); /* of its journal */
+/* Brokers that were replaced, and served clients on. */
+void coverage_replaced(void);
+uint64_t coverage_replacements(void);
 /* Values of which a part was gone when the rest came. */
 uint64_t coverage_passed(void);
 /* Topics that their parties gave numbers of their own. */

@@ -37,12 +37,16 @@ void scene_options_init(struct scene_options *options)
     world_options_init(&options->world);
     options->world.seed = 1;
     options->world.is_recorded = true;
+    options->lost_after_ms = 500;
+    options->grace_ms = 200;
     options->is_telling_events = false;
 }
 
 void scene_open(struct scene *scene, const struct scene_options *options)
 {
     memset(scene, 0, sizeof *scene);
+    scene->lost_after_ms = options->lost_after_ms;
+    scene->grace_ms = options->grace_ms;
     stage_begin(&scene->stage, &options->world, jobs, STAGE_JOBS);
     scene->stage.arg = scene;
     scene->stage.on_news = on_news;
@@ -82,8 +86,8 @@ static void start(struct scene *scene, const char *party, const char *job)
     struct host_options options = {.job = jobs[index],
                                    .party = party,
                                    .heartbeat_ms = 100,
-                                   .lost_after_ms = 500,
-                                   .grace_ms = 200,
+                                   .lost_after_ms = scene->lost_after_ms,
+                                   .grace_ms = scene->grace_ms,
                                    .broker_lost_ms = 2000,
                                    .chunk_bytes_max = DEFAULT_CHUNK_BYTES};
     if (who < 0)

@@ -14,17 +14,19 @@
 
 struct scene {
     struct stage stage;
-    uint32_t line_at;             /* lines before it were compared */
-    bool is_holding[WORLD_HOSTS]; /* reads only when told to */
-    bool is_unacked[WORLD_HOSTS]; /* reads, and acknowledges only when told to */
+    int64_t lost_after_ms, grace_ms; /* of parties that start */
+    uint32_t line_at;                /* lines before it were compared */
+    bool is_holding[WORLD_HOSTS];    /* reads only when told to */
+    bool is_unacked[WORLD_HOSTS];    /* reads, and acknowledges only when told to */
 };
 
 struct scene_options {
     struct world_options world;
+    int64_t lost_after_ms, grace_ms;
     bool is_telling_events;
 };
 
-/* Heartbeat 100 ms, lost_after 500 ms, grace 200 ms, broker_lost 2000 ms for all. */
+/* Heartbeat 100 ms and broker_lost 2000 ms for all, lost_after 500 ms, grace 200 ms. */
 void scene_options_init(struct scene_options *options);
 void scene_open(struct scene *scene, const struct scene_options *options);
 /* Ends everything and checks that nothing leaks; gives what promise was broken, or NULL. */

@@ -103,6 +103,7 @@ Test(sim, keeps_the_promises_under_every_seed)
         cr_assert_gt(words_opened(), count);
         cr_assert_gt(sum.end_count, 3 * count);
         cr_assert_gt(sum.crash_count, count / 4);
+        cr_assert_gt(coverage_replacements(), count / 40);
         cr_assert_gt(sum.request_count, count);
         cr_assert_gt(sum.run_count, count / 10);
         cr_assert_gt(sum.held_count, count / 50);

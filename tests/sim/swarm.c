@@ -27,7 +27,10 @@ enum {
     DRAIN_IDLE_MOST = 6, /* longer than anything is put off for */
     WRITES_KEPT_FREE = 64,
     BULK_MANY = 12,
-    FAST_RATE = 12500000 /* bytes a second */
+    SPARE_ALIVE_MS = 2000,   /* a broker that was replaced serves so long, */
+    SPARE_STOPPED_MS = 1000, /* ... or stands still so long, */
+    SPARE_LATE_MS = 20,      /* ... and serves so long then */
+    FAST_RATE = 12500000     /* bytes a second */
 };
 
 static const char *const job_names[STAGE_JOBS] = {"job", "other"};
@@ -558,6 +561,22 @@ static void on_probe(struct swarm *swarm, uint32_t who, uint64_t index)
     app_flush(app);
 }
 
+/* The broker looks at its journal often enough, and stands still at times.  The next one may be on
+ * a machine with another wall clock. */
+static void give_to_spare(struct swarm *swarm, int64_t down_ns)
+{
+    struct dice *dice = &swarm->journal_dice;
+    bool is_standing = dice_hits(dice, 200);
+    int64_t stopped_ns = is_standing ? dice_between(dice, 0, SPARE_STOPPED_MS * WORLD_MS) : 0;
+    int64_t alive_ns =
+        dice_between(dice, 0, (is_standing ? SPARE_LATE_MS : SPARE_ALIVE_MS) * WORLD_MS);
+    world_replace_by_spare(swarm->stage.world, stopped_ns, alive_ns, down_ns);
+    if (dice_hits(dice, 500))
+        return;
+    crew_doubt_clocks(swarm->stage.crew);
+    world_jump_clock(swarm->stage.world, dice_between(dice, -JUMP_MOST_NS, JUMP_MOST_NS));
+}
+
 /* Mostly it is back before anybody gives up. */
 static void on_crash(struct swarm *swarm)
 {
@@ -565,7 +584,11 @@ static void on_crash(struct swarm *swarm)
     int64_t most_ms = swarm->climate.broker_lost_ms / (dice_hits(dice, 100) ? 1 : 4);
     if (swarm->phase != SWARM_ACTIVE || world_is_broker_down(swarm->stage.world))
         return;
-    world_crash_broker(swarm->stage.world, dice_between(dice, 0, most_ms * WORLD_MS));
+    int64_t down_ns = dice_between(dice, 0, most_ms * WORLD_MS);
+    if (swarm->spare_permille > 0 && dice_hits(dice, swarm->spare_permille))
+        give_to_spare(swarm, down_ns);
+    else
+        world_crash_broker(swarm->stage.world, down_ns);
     swarm->report.crash_count += 1;
     if (swarm->crash_kills_permille == 0 || !dice_hits(dice, swarm->crash_kills_permille))
         return;
@@ -978,6 +1001,7 @@ static void draw_machines(struct swarm *swarm, struct world_options *options, ui
     options->sync_most_ns = dice_between(&dice, 1, 100 * WORLD_MS);
     swarm->crash_count += (uint32_t)dice_between(&dice, 1, 5);
     swarm->crash_kills_permille = (uint32_t)dice_between(&dice, 0, 1000);
+    swarm->spare_permille = (uint32_t)dice_between(&dice, 0, 1000);
 }
 
 /* Every other seed has a journal, whose facts must give the state of the broker all the time; every

@@ -44,6 +44,7 @@ struct swarm {
     uint64_t value_count;
     uint32_t crash_count;
     uint32_t crash_kills_permille; /* with which a party is killed, too */
+    uint32_t spare_permille;       /* which another broker makes of it, while this one serves on */
     uint32_t bulk_left;
     bool is_passing;        /* large values have no room in their job */
     uint32_t probe_count;   /* not answered yet */

@@ -8,6 +8,7 @@
 
 #include "broker/io/durability.h"
 #include "libbus/base/must.h"
+#include "libbus/session/session_connection.h"
 #include "tests/lib/fnv.h"
 #include "tests/lib/scarce.h"
 #include "tests/sim/access_check.h"
@@ -51,10 +52,12 @@ enum moment_kind {
     MOMENT_TAP_BEAT,      /* who: tap */
     MOMENT_BROKER_UP,
     MOMENT_KEPT,
-    MOMENT_ROOM,   /* the broker's disk has room */
-    MOMENT_ACCESS, /* the broker takes a new access table */
-    MOMENT_LOOKED, /* the broker was late, has looked, and has read what had come */
-    MOMENT_ACT,    /* who: host or nobody, value: index of the act */
+    MOMENT_ROOM,          /* the broker's disk has room */
+    MOMENT_ACCESS,        /* the broker takes a new access table */
+    MOMENT_LOOKED,        /* the broker was late, has looked, and has read what had come */
+    MOMENT_REPLACED_TICK, /* of the broker that was replaced; value: how many were */
+    MOMENT_REPLACED_END,  /* likewise: it learns that it was */
+    MOMENT_ACT,           /* who: host or nobody, value: index of the act */
 };
 
 struct act {
@@ -75,6 +78,7 @@ struct conn {
     bool is_shed;        /* ... more came than it takes: nothing of what follows is let in */
     bool is_put_off;     /* what it says on control was dropped for want of room, */
     bool is_mute;        /* ... and so it is heard no more */
+    bool is_replaceds;   /* at its other end is the broker that was replaced */
 };
 
 struct host {
@@ -124,6 +128,29 @@ struct parked {
     struct buffer *bytes;
 };
 
+/* What a broker says behind a step. */
+struct said {
+    struct held held;
+    enum core_port_saying saying;
+    bool is_kept;
+};
+
+/* A broker whose journal is another's by now.  It does not know that, for it is cut off from what
+ * its journal is on, and not from its clients.  It can keep nothing any more. */
+struct replaced {
+    struct core_port *port; /* NULL: there is none */
+    struct scarce *scarce;
+    struct dice dice;
+    const struct access *access;
+    int64_t epoch_ns, wall_ahead_ns; /* of its machine, as in struct world */
+    int64_t stopped_until_ns;
+    bool is_behind;     /* its answers wait for what is never kept, */
+    bool is_value_held; /* ... and so do outcomes, even of what is kept */
+    struct said *said;  /* of the step that is under way */
+    uint32_t room;
+    uint32_t count; /* of brokers that were replaced so far */
+};
+
 struct world {
     struct world_options options;
     int64_t now_ns;
@@ -134,7 +161,7 @@ struct world {
     struct agenda agenda;
     struct act *acts;
     uint32_t act_count, act_room;
-    struct scarce scarce;   /* memory of the broker */
+    struct scarce *scarce;  /* memory of the broker */
     bool has_starved;       /* an allocation was made to fail */
     uint64_t begun_with;    /* allocations that it needed to begin */
     struct core_port *port; /* NULL: the broker is down */
@@ -153,6 +180,7 @@ struct world {
     int64_t late_until_ns;            /* then it looks before it reads */
     const struct access *next_access; /* that it takes when it goes on; NULL: none */
     struct late_look late_look;
+    struct replaced replaced;
     int64_t wall_ahead_ns; /* its wall clock was set by so much */
     int64_t full_until_ns; /* its disk */
     bool is_short;
@@ -272,8 +300,10 @@ static void trace_part(struct world *world, conn_id id, enum way way, struct spa
 /* Whose connection it is: each party has the name of its principal, and who follows is "ops". */
 static uint32_t principal_of(const struct world *world, conn_id id)
 {
-    const struct access *access = world->options.core.access;
-    uint32_t host = world->conns[id - 1]->host;
+    const struct conn *conn = world->conns[id - 1];
+    const struct access *access =
+        conn->is_replaceds ? world->replaced.access : world->options.core.access;
+    uint32_t host = conn->host;
     if (access == NULL || host == HOST_OUTSIDE)
         return 0;
     return access_find(
@@ -354,6 +384,12 @@ static bool is_stopped(const struct world *world)
     return world->stopped_until_ns > world->now_ns;
 }
 
+/* The broker at the other end of this connection is stopped until then. */
+static int64_t peer_stopped_until_ns(const struct world *world, const struct conn *conn)
+{
+    return conn->is_replaceds ? world->replaced.stopped_until_ns : world->stopped_until_ns;
+}
+
 /* ---- connections ----------------------------------------------------------------------------- */
 
 static conn_id conn_new(struct world *world, uint32_t host, enum channel channel)
@@ -381,8 +417,8 @@ static void lane_arm(struct world *world, conn_id id, enum way way)
     if (way == WAY_DOWN && conn->host < WORLD_HOSTS &&
         due_ns < world->hosts[conn->host].frozen_until_ns)
         due_ns = world->hosts[conn->host].frozen_until_ns;
-    if (way == WAY_UP && due_ns < world->stopped_until_ns)
-        due_ns = world->stopped_until_ns;
+    if (way == WAY_UP && due_ns < peer_stopped_until_ns(world, conn))
+        due_ns = peer_stopped_until_ns(world, conn);
     lane->is_armed = true;
     agenda_put(&world->agenda, due_ns > world->now_ns ? due_ns : world->now_ns, MOMENT_LANE, id,
                way);
@@ -565,6 +601,16 @@ static void say_kept(struct world *world)
     }
 }
 
+/* All that was decided is on the disk. */
+static void keep_all(struct world *world)
+{
+    for (uint32_t i = world->for_log.at; i < world->for_log.count; i++)
+        world->for_log.items[i].due_ns = world->now_ns;
+    for (uint32_t i = world->for_disk.at; i < world->for_disk.count; i++)
+        world->for_disk.items[i].due_ns = world->now_ns;
+    say_kept(world);
+}
+
 static void hold(struct world *world, struct held_parts *parts, const struct held *held,
                  int64_t due_ns)
 {
@@ -608,6 +654,7 @@ static void broker_say(struct world *world, struct core_port_out *out)
     switch (wait_of(world, out)) {
     case WAIT_FOR_NOTHING: broker_send(world, &held); break;
     case WAIT_FOR_LOG: hold(world, &world->for_log, &held, world->logged_ns); break;
+    case WAIT_FOR_NEXT_SYNC:
     case WAIT_FOR_DISK: hold(world, &world->for_disk, &held, world->synced_ns); break;
     }
 }
@@ -808,10 +855,156 @@ static void room(struct world *world)
     unpark(world);
 }
 
+/* ---- a broker that was replaced, and does not know it ---------------------------------------- */
+
+static struct core_port_now replaced_now(struct world *world)
+{
+    struct replaced *replaced = &world->replaced;
+    return (struct core_port_now){.now_ns = replaced->epoch_ns + world->now_ns,
+                                  .wall_ns =
+                                      WALL_EPOCH_NS + world->now_ns + replaced->wall_ahead_ns,
+                                  .random = dice_next(&replaced->dice)};
+}
+
+/* Whether this waits for the journal: then it is never said. */
+static bool replaced_holds(struct replaced *replaced, const struct said *said)
+{
+    enum durability_wait wait = durability_wait(DURABILITY_SHARED, said->saying);
+    bool is_value = said->saying == CORE_PORT_OUTCOME;
+    if (wait == WAIT_FOR_NOTHING || (said->is_kept && !replaced->is_value_held))
+        return false;
+    replaced->is_behind = replaced->is_behind || wait == WAIT_FOR_NEXT_SYNC;
+    replaced->is_value_held = replaced->is_value_held || (replaced->is_behind && is_value);
+    return replaced->is_behind;
+}
+
+static void replaced_say(struct world *world, struct said *said)
+{
+    bool is_taps = world->conns[said->held.conn - 1]->host >= WORLD_HOSTS;
+    if (is_taps || replaced_holds(&world->replaced, said))
+        buffer_unref(&said->held.part);
+    else
+        broker_send(world, &said->held);
+}
+
+static void said_put(struct replaced *replaced, const struct core_port_out *out, uint32_t at)
+{
+    if (at == replaced->room) {
+        replaced->room = at > 0 ? 2 * at : 64;
+        replaced->said = realloc(replaced->said, replaced->room * sizeof *replaced->said);
+        must(replaced->said != NULL);
+    }
+    struct said *said = &replaced->said[at];
+    *said = (struct said){.held = {.conn = out->conn, .part = out->part},
+                          .saying = out->saying,
+                          .is_kept = out->is_kept};
+    memcpy(said->held.head, out->head, sizeof said->held.head);
+}
+
+/* What it decides in one step goes to its journal first, as a whole. */
+static void replaced_out(struct world *world)
+{
+    struct replaced *replaced = &world->replaced;
+    struct core_port_out out;
+    uint32_t count = 0;
+    while (core_port_out(replaced->port, &out)) {
+        if (out.part != NULL)
+            look_at(world, true, buffer_span(out.part));
+        switch (out.kind) {
+        case CORE_PORT_NOTHING:
+        case CORE_PORT_RELOAD:
+        case CORE_PORT_LOG: break;
+        case CORE_PORT_DATA:
+        case CORE_PORT_CONTROL: said_put(replaced, &out, count++); break;
+        case CORE_PORT_FACT:
+            replaced->is_behind = true;
+            buffer_unref(&out.part);
+            break;
+        case CORE_PORT_DROP: world->conns[out.conn - 1]->is_forgotten = true; break;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        replaced_say(world, &replaced->said[i]);
+}
+
+static void replaced_settle(struct world *world)
+{
+    struct replaced *replaced = &world->replaced;
+    replaced_out(world);
+    int64_t deadline_ns = core_port_deadline_ns(replaced->port);
+    for (uint32_t spins = 0; deadline_ns <= replaced->epoch_ns + world->now_ns; spins++) {
+        if (spins == SPIN_MAX) {
+            world_violate(world, "the broker that was replaced spins");
+            return;
+        }
+        core_port_tick(replaced->port, replaced_now(world));
+        replaced_out(world);
+        deadline_ns = core_port_deadline_ns(replaced->port);
+    }
+    if (deadline_ns != INT64_MAX)
+        agenda_put(&world->agenda, deadline_ns - replaced->epoch_ns, MOMENT_REPLACED_TICK, 0,
+                   replaced->count);
+}
+
+static void replaced_in(struct world *world, conn_id id, struct part *part)
+{
+    struct conn *conn = world->conns[id - 1];
+    struct core_port *port = world->replaced.port;
+    if (conn->is_forgotten || conn->is_closed || conn->is_shed || conn->is_mute)
+        return;
+    core_port_speaker(port, principal_of(world, id));
+    if (conn->channel == CHANNEL_CONTROL)
+        core_port_control_in(port, replaced_now(world), id, buffer_span(part->bytes));
+    else
+        core_port_data_in(port, replaced_now(world), id, &part->bytes);
+    replaced_settle(world);
+}
+
+static void replaced_tick(struct world *world, uint64_t count)
+{
+    struct replaced *replaced = &world->replaced;
+    if (replaced->port == NULL || replaced->count != count)
+        return;
+    if (replaced->stopped_until_ns > world->now_ns)
+        agenda_put(&world->agenda, replaced->stopped_until_ns, MOMENT_REPLACED_TICK, 0, count);
+    else
+        replaced_settle(world);
+}
+
+/* It learns that another broker has its journal: then it ends. */
+static void replaced_end(struct world *world)
+{
+    struct replaced *replaced = &world->replaced;
+    if (replaced->port == NULL)
+        return;
+    world_line(world, "the broker that was replaced ends");
+    core_port_free(&replaced->port);
+    if (replaced->scarce->memory.bytes_used != 0)
+        world_violate(world, "the broker that was replaced leaks %llu bytes",
+                      (unsigned long long)replaced->scarce->memory.bytes_used);
+    free(replaced->scarce);
+    free(replaced->said);
+    replaced->scarce = NULL;
+    replaced->said = NULL;
+    for (conn_id id = 1; id <= world->conn_count; id++) {
+        struct conn *conn = world->conns[id - 1];
+        if (!conn->is_replaceds || conn->is_closed)
+            continue;
+        conn->is_closed = true;
+        lane_cut(&conn->lanes[WAY_UP]);
+        lane_cut(&conn->lanes[WAY_DOWN]);
+        agenda_put(&world->agenda,
+                   world->now_ns + dice_between(&world->disk_dice, 0, 50 * WORLD_MS),
+                   MOMENT_CLOSED_CLIENT, id, 0);
+    }
+}
+
 static void broker_in(struct world *world, conn_id id, struct part *part)
 {
     struct conn *conn = world->conns[id - 1];
-    if (world->port == NULL) { /* nobody listens there */
+    if (conn->is_replaceds && world->replaced.port != NULL) {
+        replaced_in(world, id, part);
+    } else if (conn->is_replaceds || world->port == NULL) { /* nobody listens there */
         lane_cut(&conn->lanes[WAY_UP]);
         conn->is_closed = true;
         agenda_put(&world->agenda, world->now_ns + dice_between(&world->dice, 0, 20 * WORLD_MS),
@@ -834,11 +1027,16 @@ static void broker_closed(struct world *world, conn_id id)
     if (conn->is_closed)
         return;
     conn->is_closed = true;
-    if (conn->is_forgotten || world->port == NULL)
+    if (conn->is_forgotten || (conn->is_replaceds ? world->replaced.port : world->port) == NULL)
         return;
     if (world->options.trace != NULL)
         fprintf(world->options.trace, "  %10.3f connection %u of %s is closed for the broker\n",
                 (double)world->now_ns / 1e6, (unsigned)id, host_name(world, conn->host));
+    if (conn->is_replaceds) {
+        core_port_closed(world->replaced.port, replaced_now(world), id);
+        replaced_settle(world);
+        return;
+    }
     core_port_closed(world->port, core_port_now(world), id);
     broker_settle(world);
 }
@@ -889,9 +1087,28 @@ static void host_note_end(struct world *world, struct host *host)
     buffer_unref(&error);
 }
 
+/* A client tries its brokers in turn.  was: its connection before; 0: it had none. */
+static void choose_broker(struct world *world, const struct host *host, conn_id was)
+{
+    struct conn *conn = world->conns[host->conns[CHANNEL_CONTROL] - 1];
+    bool is_again = was != 0 && session_dials_again(host->session);
+    conn->is_replaceds = is_again
+                             ? world->conns[was - 1]->is_replaceds
+                             : world->replaced.port != NULL && dice_hits(&world->disk_dice, 300);
+}
+
+/* The broker that answered on control has told where its data channel is. */
+static void join_channels(struct world *world, const struct host *host)
+{
+    struct conn *control = world->conns[host->conns[CHANNEL_CONTROL] - 1];
+    control->data = host->conns[CHANNEL_DATA];
+    world->conns[control->data - 1]->is_replaceds = control->is_replaceds;
+}
+
 static bool host_follow(struct world *world, uint32_t index)
 {
     struct host *host = &world->hosts[index];
+    conn_id was = host->conns[CHANNEL_CONTROL];
     bool is_moved = false;
     for (;; is_moved = true) {
         switch (session_action(host->session)) {
@@ -900,13 +1117,14 @@ static bool host_follow(struct world *world, uint32_t index)
             conn_leave_by_itself(world, index, CHANNEL_DATA);
             conn_leave_by_itself(world, index, CHANNEL_CONTROL);
             host->conns[CHANNEL_CONTROL] = conn_new(world, index, CHANNEL_CONTROL);
+            choose_broker(world, host, was);
             break;
         case SESSION_CONNECT_DATA:
             must(session_data_endpoint(host->session) != NULL);
             conn_leave_by_itself(world, index, CHANNEL_DATA);
             host->conns[CHANNEL_DATA] = conn_new(world, index, CHANNEL_DATA);
             if (host->conns[CHANNEL_CONTROL] != 0)
-                world->conns[host->conns[CHANNEL_CONTROL] - 1]->data = host->conns[CHANNEL_DATA];
+                join_channels(world, host);
             break;
         case SESSION_DISCONNECT:
             conn_leave(world, index, CHANNEL_DATA, true, 0);
@@ -1135,6 +1353,7 @@ void world_start(struct world *world, uint32_t index)
         .outbox_bytes_max = host->options.outbox_bytes_max,
         .inbox_bytes_max = host->options.inbox_bytes_max,
         .chunk_bytes_max = host->options.chunk_bytes_max,
+        .endpoints = world->options.core.durability == DURABILITY_SHARED ? 2 : 0,
         .is_guard = host->options.is_guard,
         .is_courier = host->options.is_courier,
         .guard = guard != NULL ? session_token(guard->session) : 0,
@@ -1295,7 +1514,7 @@ static void lane_step(struct world *world, conn_id id, enum way way)
     struct conn *conn = world->conns[id - 1];
     struct lane *lane = &conn->lanes[way];
     bool is_held = way == WAY_DOWN ? conn->host < WORLD_HOSTS && world_is_frozen(world, conn->host)
-                                   : is_stopped(world);
+                                   : peer_stopped_until_ns(world, conn) > world->now_ns;
     lane->is_armed = false;
     struct part part;
     if (!is_held && lane_due_ns(lane) <= world->now_ns && lane_take(lane, &part)) {
@@ -1447,33 +1666,41 @@ struct core_port *world_gate(struct world *world)
 
 uint64_t world_broker_bytes(const struct world *world)
 {
-    return world->scarce.memory.bytes_used;
+    return world->scarce->memory.bytes_used;
 }
 
 uint64_t world_broker_allocations(const struct world *world)
 {
-    return world->scarce.asked - world->begun_with;
+    return world->scarce->asked - world->begun_with;
 }
 
 static void core_port_leave(struct world *world)
 {
+    replaced_end(world);
     core_port_free(&world->port);
-    if (world->scarce.memory.bytes_used != 0)
+    if (world->scarce->memory.bytes_used != 0)
         world_violate(world, "the broker leaks %llu bytes",
-                      (unsigned long long)world->scarce.memory.bytes_used);
+                      (unsigned long long)world->scarce->memory.bytes_used);
+}
+
+static struct scarce *scarce_new(void)
+{
+    struct scarce *scarce = calloc(1, sizeof *scarce);
+    must(scarce != NULL);
+    return scarce;
 }
 
 static void core_port_start(struct world *world)
 {
-    scarce_init(&world->scarce, BROKER_BYTES_MAX);
+    scarce_init(world->scarce, BROKER_BYTES_MAX);
     world->options.core.broker = dice_next(&world->core_port_dice) | 1;
     access_check_restart(&world->access_check);
-    world->port = core_port_new(&world->scarce.memory, &world->options.core,
+    world->port = core_port_new(&world->scarce->memory, &world->options.core,
                                 world->broker_epoch_ns + world->now_ns);
     must(world->port != NULL);
-    world->begun_with = world->scarce.asked;
+    world->begun_with = world->scarce->asked;
     if (world->options.fail_at > 0)
-        scarce_fail_in(&world->scarce, world->options.fail_at);
+        scarce_fail_in(world->scarce, world->options.fail_at);
     world->core_port_armed_ns = 0;
 }
 
@@ -1532,6 +1759,21 @@ static enum tape_end draw_end(struct world *world)
     return is_hard ? TAPE_MOVES : TAPE_MACHINE;
 }
 
+/* Its place is empty: another broker begins there with what the journal has after this end. */
+static void vacate(struct world *world, enum tape_end end, int64_t down_ns)
+{
+    world->stopped_until_ns = 0;
+    world->full_until_ns = 0;
+    unpark(world);
+    const char *wrong = ledger_kill(world->ledger, end);
+    if (wrong != NULL)
+        world_violate(world, "the journal: %s", wrong);
+    world->synced_count = ledger_count(world->ledger);
+    lose_held(&world->for_log);
+    lose_held(&world->for_disk);
+    agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
+}
+
 /* All its connections break with it; clients learn of it late, and find nobody until it is back. */
 void world_crash_broker(struct world *world, int64_t down_ns)
 {
@@ -1541,21 +1783,57 @@ void world_crash_broker(struct world *world, int64_t down_ns)
     coverage_crash();
     for (uint32_t i = 0; i < world->host_count; i++)
         world_break(world, i, 3, WORLD_NEVER, dice_between(&world->dice, 0, 50 * WORLD_MS));
+    core_port_leave(world);
     for (uint32_t i = 0; i < world->conn_count; i++) {
         world->conns[i]->is_closed = true;
         lane_cut(&world->conns[i]->lanes[WAY_UP]);
     }
-    core_port_leave(world);
-    world->stopped_until_ns = 0;
-    world->full_until_ns = 0;
-    unpark(world);
-    const char *wrong = ledger_kill(world->ledger, draw_end(world));
-    if (wrong != NULL)
-        world_violate(world, "the journal: %s", wrong);
-    world->synced_count = ledger_count(world->ledger);
-    lose_held(&world->for_log);
-    lose_held(&world->for_disk);
-    agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
+    vacate(world, draw_end(world), down_ns);
+}
+
+/* Some of its clients lose it at once.  Taps go to the next one. */
+static void leave_to_replaced(struct world *world)
+{
+    for (uint32_t i = 0; i < world->host_count; i++)
+        if (dice_hits(&world->disk_dice, 400))
+            world_break(world, i, 3, WORLD_NEVER,
+                        dice_between(&world->disk_dice, 0, 50 * WORLD_MS));
+    for (uint32_t i = 0; i < world->conn_count; i++) {
+        world->conns[i]->is_replaceds = true;
+        world->conns[i]->is_closed |= world->conns[i]->host >= WORLD_HOSTS;
+    }
+}
+
+void world_replace_by_spare(struct world *world, int64_t stopped_ns, int64_t alive_ns,
+                            int64_t down_ns)
+{
+    if (world->port == NULL || is_stopped(world))
+        return;
+    must(world->options.core.durability == DURABILITY_SHARED);
+    replaced_end(world);
+    if (dice_hits(&world->disk_dice, 500))
+        keep_all(world);
+    world_line(world, "another broker takes the journal; this one goes on for %lld ms",
+               (long long)((stopped_ns + alive_ns) / WORLD_MS));
+    coverage_replaced();
+    leave_to_replaced(world);
+    world->replaced =
+        (struct replaced){.port = world->port,
+                          .scarce = world->scarce,
+                          .access = world->options.core.access,
+                          .epoch_ns = world->broker_epoch_ns,
+                          .wall_ahead_ns = world->wall_ahead_ns,
+                          .stopped_until_ns = world->now_ns + stopped_ns,
+                          .is_behind = ledger_count(world->ledger) != world->synced_count,
+                          .count = world->replaced.count + 1};
+    dice_init(&world->replaced.dice, dice_next(&world->disk_dice));
+    world->port = NULL;
+    world->scarce = scarce_new();
+    vacate(world, TAPE_MOVES, down_ns);
+    agenda_put(&world->agenda, world->replaced.stopped_until_ns, MOMENT_REPLACED_TICK, 0,
+               world->replaced.count);
+    agenda_put(&world->agenda, world->replaced.stopped_until_ns + alive_ns, MOMENT_REPLACED_END, 0,
+               world->replaced.count);
 }
 
 void world_back_up(struct world *world)
@@ -1602,7 +1880,8 @@ static void note_unread(struct world *world)
     for (conn_id id = 1; id <= world->conn_count; id++) {
         const struct conn *conn = world->conns[id - 1];
         const struct lane *lane = &conn->lanes[WAY_UP];
-        bool is_shut = conn->is_forgotten || conn->is_closed || conn->is_shed || conn->is_mute;
+        bool is_shut = conn->is_forgotten || conn->is_closed || conn->is_shed || conn->is_mute ||
+                       conn->is_replaceds;
         if (is_shut || lane->stalled_until_ns > world->now_ns)
             continue;
         for (uint32_t i = 0; i < lane->count; i++) {
@@ -1619,7 +1898,7 @@ static void look_late(struct world *world)
     if (world->late_until_ns != world->now_ns || world->port == NULL)
         return;
     world->late_until_ns = 0;
-    if (is_full(world) || world->scarce.fail_at > 0)
+    if (is_full(world) || world->scarce->fail_at > 0)
         return; /* what it reads then it may not take */
     note_unread(world);
     agenda_put(&world->agenda, world->now_ns + 1, MOMENT_LOOKED, 0, 0);
@@ -1645,12 +1924,12 @@ void world_starve_broker(struct world *world, uint64_t n)
 {
     world_line(world, "an allocation of the broker's fails");
     world->has_starved = true;
-    scarce_fail_in(&world->scarce, n);
+    scarce_fail_in(world->scarce, n);
 }
 
 bool world_was_starved(struct world *world)
 {
-    struct scarce *scarce = &world->scarce;
+    struct scarce *scarce = world->scarce;
     bool has_failed = scarce->fail_at > 0 && scarce->asked >= scarce->fail_at;
     if (has_failed)
         scarce->fail_at = 0;
@@ -1686,7 +1965,8 @@ static void resume_lanes(struct world *world)
 void world_relieve_broker(struct world *world)
 {
     bool was_full = world->full_until_ns != 0;
-    world->scarce.fail_at = 0;
+    replaced_end(world);
+    world->scarce->fail_at = 0;
     if (is_stopped(world))
         resume_lanes(world);
     if (was_full) {
@@ -1719,8 +1999,8 @@ static void broker_up(struct world *world)
     if (dice_hits(&world->disk_dice, 300))
         world->broker_epoch_ns =
             BROKER_EPOCH_NS + dice_between(&world->disk_dice, -EPOCH_APART_NS, EPOCH_APART_NS);
-    scarce_init(&world->scarce, BROKER_BYTES_MAX);
-    world->port = core_port_new(&world->scarce.memory, &world->options.core,
+    scarce_init(world->scarce, BROKER_BYTES_MAX);
+    world->port = core_port_new(&world->scarce->memory, &world->options.core,
                                 world->broker_epoch_ns + world->now_ns);
     must(world->port != NULL);
     world->core_port_armed_ns = 0;
@@ -1783,6 +2063,7 @@ struct world *world_new(const struct world_options *options)
     world->broker_epoch_ns = BROKER_EPOCH_NS;
     if (options->core.access != NULL)
         access_check_use(&world->access_check, options->core.access, 0);
+    world->scarce = scarce_new();
     core_port_start(world);
     return world;
 }
@@ -1805,6 +2086,10 @@ void world_free(struct world **world)
         free(old->conns[i]);
     }
     core_port_free(&old->port);
+    core_port_free(&old->replaced.port);
+    free(old->scarce);
+    free(old->replaced.scarce);
+    free(old->replaced.said);
     ledger_free(&old->ledger);
     lose_held(&old->for_log);
     lose_held(&old->for_disk);
@@ -1848,6 +2133,8 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     case MOMENT_LANE:
     case MOMENT_HOST_TICK:
     case MOMENT_LOOKED:
+    case MOMENT_REPLACED_TICK:
+    case MOMENT_REPLACED_END:
     case MOMENT_CLOSED_CLIENT:
     case MOMENT_BROKER_UP:
     case MOMENT_ACT: break;
@@ -1870,6 +2157,11 @@ static void step(struct world *world, const struct moment *moment)
         broker_settle(world);
         break;
     case MOMENT_LOOKED: check_late_look(world); break;
+    case MOMENT_REPLACED_TICK: replaced_tick(world, moment->value); break;
+    case MOMENT_REPLACED_END:
+        if (world->replaced.count == moment->value)
+            replaced_end(world);
+        break;
     case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_KEPT: say_kept(world); break;
     case MOMENT_ROOM: room(world); break;

@@ -170,6 +170,11 @@ uint64_t world_broker_bytes(const struct world *world);       /* memory that it 
 uint64_t world_broker_allocations(const struct world *world); /* see fail_at */
 /* With core_options.has_facts: it is killed; after a while another one begins with its journal. */
 void world_crash_broker(struct world *world, int64_t down_ns);
+/* With durability shared: another broker takes its journal, and begins after down_ns.  The first
+ * one does not know that.  It does nothing for stopped_ns, and serves its clients for alive_ns
+ * then, but can keep nothing.  Clients that look for a broker find either. */
+void world_replace_by_spare(struct world *world, int64_t stopped_ns, int64_t alive_ns,
+                            int64_t down_ns);
 /* A copy of its journal is made.  Without log_most_ns, and the journal is not compacted. */
 void world_back_up(struct world *world);
 /* As world_crash_broker(), but the next broker begins with the copy. */

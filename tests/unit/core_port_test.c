@@ -751,7 +751,7 @@ static void say_what_may_be_kept_first(struct effects *effects)
 Test(core_port, lets_observers_wait_for_no_journal)
 {
     static const enum core_port_saying expected[] = {
-        CORE_PORT_NEWS,       CORE_PORT_ANSWER,     CORE_PORT_NEWS,  CORE_PORT_NEWS,
+        CORE_PORT_NEWS,       CORE_PORT_WELCOME,    CORE_PORT_NEWS,  CORE_PORT_NEWS,
         CORE_PORT_CONCLUSION, CORE_PORT_CONCLUSION, CORE_PORT_ANSWER};
     script = say_what_may_be_kept_first;
     core_port_tick(port, now);

@@ -4,12 +4,12 @@
 
 #include <criterion/criterion.h>
 
-/* By level: outcomes, answers, conclusions. */
-static const enum durability_wait expected[DURABILITY_COUNT][3] = {
-    [DURABILITY_MEMORY] = {WAIT_FOR_NOTHING, WAIT_FOR_NOTHING, WAIT_FOR_NOTHING},
-    [DURABILITY_PROCESS] = {WAIT_FOR_LOG, WAIT_FOR_LOG, WAIT_FOR_NOTHING},
-    [DURABILITY_DISK] = {WAIT_FOR_LOG, WAIT_FOR_DISK, WAIT_FOR_NOTHING},
-    [DURABILITY_SHARED] = {WAIT_FOR_DISK, WAIT_FOR_DISK, WAIT_FOR_DISK},
+/* By level: outcomes, answers, WELCOME, conclusions. */
+static const enum durability_wait expected[DURABILITY_COUNT][4] = {
+    [DURABILITY_MEMORY] = {WAIT_FOR_NOTHING, WAIT_FOR_NOTHING, WAIT_FOR_NOTHING, WAIT_FOR_NOTHING},
+    [DURABILITY_PROCESS] = {WAIT_FOR_LOG, WAIT_FOR_LOG, WAIT_FOR_LOG, WAIT_FOR_NOTHING},
+    [DURABILITY_DISK] = {WAIT_FOR_LOG, WAIT_FOR_DISK, WAIT_FOR_DISK, WAIT_FOR_NOTHING},
+    [DURABILITY_SHARED] = {WAIT_FOR_DISK, WAIT_FOR_DISK, WAIT_FOR_NEXT_SYNC, WAIT_FOR_NEXT_SYNC},
 };
 
 Test(durability, says_what_each_kind_of_output_waits_for)
@@ -19,7 +19,8 @@ Test(durability, says_what_each_kind_of_output_waits_for)
         cr_expect_eq(durability_wait(at, CORE_PORT_NEWS), WAIT_FOR_NOTHING, "%d", level);
         cr_expect_eq(durability_wait(at, CORE_PORT_OUTCOME), expected[level][0], "%d", level);
         cr_expect_eq(durability_wait(at, CORE_PORT_ANSWER), expected[level][1], "%d", level);
-        cr_expect_eq(durability_wait(at, CORE_PORT_CONCLUSION), expected[level][2], "%d", level);
+        cr_expect_eq(durability_wait(at, CORE_PORT_WELCOME), expected[level][2], "%d", level);
+        cr_expect_eq(durability_wait(at, CORE_PORT_CONCLUSION), expected[level][3], "%d", level);
         cr_expect_eq(durability_syncs(at), level >= DURABILITY_DISK, "%d", level);
         cr_expect_eq(durability_named(durability_name(at)), at);
     }

@@ -4,6 +4,7 @@
 #include "broker/io/persistence.h"
 
 #include "broker/io/journal_codec.h"
+#include "broker/journal/format.h"
 #include "tests/lib/folder.h"
 #include "tests/unit/journal_driver.h"
 #include "tests/unit/stateless_core.h"
@@ -19,6 +20,7 @@ enum { SOON_MS = 20000, CONN = 5 };
 static uint64_t decided;     /* facts so far */
 static uint64_t kept;        /* as the last event said */
 static bool is_idle;         /* nothing is decided, nor said */
+static bool is_refusing;     /* nothing is decided, and two conclusions are said */
 static bool has_conclusions; /* they are said, too */
 static size_t held_bytes;    /* by what a snapshot must tell */
 
@@ -27,7 +29,11 @@ void core_step(struct core *core, const struct event *event, struct effects *eff
 {
     (void)core;
     kept = event->kept;
-    if (is_idle)
+    if (is_refusing) {
+        effects_msg(effects, CONN, MSG_VERDICT);
+        effects_msg(effects, CONN, MSG_VERDICT);
+    }
+    if (is_idle || is_refusing)
         return;
     struct fact fact = {.type = FACT_FAILURE_FORGOTTEN, .as.failure_forgotten.failure = ++decided};
     payload_id payload = event->type == EVENT_DATA ? event->as.data.payload : 0;
@@ -388,6 +394,47 @@ Test(persistence, says_conclusions_at_disk_at_once)
     has_conclusions = true;
     start(DURABILITY_DISK);
     cr_assert_eq(decide(), 1u << CORE_PORT_NEWS | 1u << CORE_PORT_CONCLUSION);
+}
+
+/* Another broker may have the journal by then.  One sync is enough for all that one step says. */
+Test(persistence, concludes_at_shared_behind_a_sync_that_begins_then)
+{
+    unsigned counts[2] = {0};
+    is_refusing = true;
+    start(DURABILITY_SHARED);
+    for (uint64_t i = 1; i <= 3; i++) {
+        cr_assert_eq(decide(), 0);
+        cr_assert_eq(persistence.ticket, i);
+        cr_expect_eq(persistence.given_bytes, i * FORMAT_RECORD_BYTES);
+        take(counts);
+        cr_assert_eq(counts[0], 2 * (i - 1), "it waits");
+        while (persistence.news.synced < i)
+            hear();
+        take(counts);
+        cr_assert_eq(counts[0], 2 * i);
+    }
+    is_refusing = false;
+    has_conclusions = true;
+    (void)decide();
+    cr_expect_eq(persistence.ticket, 4, "its facts are synced then");
+}
+
+Test(persistence, concludes_at_disk_at_once)
+{
+    is_refusing = true;
+    start(DURABILITY_DISK);
+    cr_assert_eq(decide(), 1u << CORE_PORT_CONCLUSION);
+    cr_expect_eq(persistence.ticket, 0);
+}
+
+/* What is set aside there is not for whoever is refused. */
+Test(persistence, concludes_on_a_full_disk_without_a_record)
+{
+    is_refusing = true;
+    start(DURABILITY_SHARED);
+    persistence.news.state = JOURNAL_IS_FULL;
+    cr_assert_eq(decide(), 1u << CORE_PORT_CONCLUSION);
+    cr_expect_eq(persistence.ticket, 0);
 }
 
 Test(persistence, says_nothing_at_shared_after_a_sync_that_failed)
