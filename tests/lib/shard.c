@@ -53,7 +53,7 @@ void shard_start(struct shard *shard, int place)
     const char *advertised = shard->advertised[place];
     snprintf(journal, sizeof journal, "postgres:%s",
              store != NULL ? store : shard->postgres->conninfo);
-    const char *const argv[] = {"errbusd",
+    const char *const argv[] = {shard->program != NULL ? shard->program : "errbusd",
                                 "--control",
                                 shard->endpoints[place],
                                 "--data",

@@ -14,7 +14,8 @@ struct shard {
     const char *replicas;                 /* of --replicas */
     const char *stores[SHARD_PLACES];     /* how a broker there reaches it; NULL: by conninfo */
     const char *advertised[SHARD_PLACES]; /* where its data is; NULL: where it listens */
-    const char *const *environment;       /* of all brokers; NULL: nothing more */
+    const char *program;                  /* that brokers are; NULL: errbusd */
+    const char *const *environment;       /* of brokers that start; NULL: nothing more */
     struct process brokers[SHARD_PLACES];
     char endpoints[SHARD_PLACES][POSTGRES_PATH_BYTES + 16];
     char everywhere[SHARD_PLACES * (POSTGRES_PATH_BYTES + 16)]; /* all of them, for clients */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* spare_test.c -- a broker that waits for its shard, as a program that somebody runs: signals, and
- * what it tells its service manager. */
+ * what it tells its service manager.  And two machines whose clocks differ. */
 #include "tests/lib/manager.h"
 #include "tests/lib/shard.h"
 
@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { FAR_MS = 1800000, NEAR_MS = 1500 }; /* the first one is less than clocks differ */
 
 static struct postgres postgres;
 static struct shard shard;
@@ -117,4 +119,51 @@ Test(spare, is_ready_for_its_service_manager_and_watched_from_when_it_serves)
     must_hear(&manager, "WATCHDOG=1");
     must_close(&alice);
     manager_close(&manager);
+}
+
+/* Two machines whose clocks are hours apart; see tests/lib/skew/skew.c. */
+static const char *const ahead[] = {"ERRBUS_SKEW_MONOTONIC=7200", "ERRBUS_SKEW_WALL=3600", NULL};
+static const char *const behind[] = {"ERRBUS_SKEW_MONOTONIC=0", "ERRBUS_SKEW_WALL=-3600", NULL};
+
+static void take_over(int from, int to, const char *const *clocks)
+{
+    shard.environment = clocks;
+    shard_start_spare(&shard, to);
+    shard_kill(&shard, from);
+    shard_must_serve(&shard, to);
+}
+
+/* Time goes on: a deadline that is near comes. */
+static void expect_time_to_pass(struct bus *alice)
+{
+    struct bus_slot *slot = NULL;
+    expect_code(bus_slot_reserve(alice, "near", NEAR_MS, &slot), BUS_OK);
+    struct bus_error *error =
+        expect_await_failed(alice, "alice/near", bus_slot_seq(slot), "deadline");
+    bus_error_unref(&error);
+    bus_slot_fail(&slot, NULL);
+    (void)bus_flush(alice, SOON_MS); /* which tells that it was refused */
+    expect_code(bus_refusal(alice, &error), BUS_OK);
+    bus_error_unref(&error);
+}
+
+/* A deadline that is over by the next machine's clock has the resume window.  Nobody is lost. */
+Test(spare, takes_over_though_its_clocks_are_hours_off)
+{
+    shard_skip_without_server(&shard);
+    shard.program = "errbusd_failpoints";
+    shard.environment = behind;
+    struct bus *alice = shard_begin(&shard);
+    struct bus_slot *slot = NULL;
+    expect_code(bus_slot_reserve(alice, "w", FAR_MS, &slot), BUS_OK);
+    must_flush(alice);
+    take_over(0, 1, ahead);
+    shard_publish(alice, SHARD_VALUES + 1);
+    expect_time_to_pass(alice);
+    take_over(1, 0, behind);
+    must_commit(&slot, "10");
+    must_flush(alice);
+    expect_time_to_pass(alice);
+    shard_must_have(&shard, 2 * SHARD_VALUES + 1);
+    must_close(&alice);
 }

@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 enum {
-    LOST_MS = 500,   /* for which clients would look by themselves */
-    AWAY_MS = 7000,  /* more than a broker waits before it is mute, and that */
-    LONG_MS = 60000, /* more than clients look for by themselves when they are not told */
+    LOST_MS = 500,     /* for which clients would look by themselves */
+    AWAY_MS = 7000,    /* more than a broker waits before it is mute, and that */
+    REFUSED_MS = 2000, /* it is not mute by then */
+    LONG_MS = 60000,   /* more than clients look for by themselves when they are not told */
     LONG_SUITE_S = 600,
 };
 
@@ -139,4 +140,20 @@ Test(store_away, loses_nobody_when_it_is_down)
     if (postgres.count == 0)
         cr_skip_test(POSTGRES_MISSING);
     away(kill_store, revive_store);
+}
+
+/* Whether another process may be alice is for the broker to say that has the shard.  This one may
+ * have lost it. */
+Test(store_away, is_told_to_nobody_as_a_refusal)
+{
+    if (postgres.count == 0)
+        cr_skip_test(POSTGRES_MISSING);
+    struct bus *alice = shard_begin(&shard);
+    struct bus_options options = patient_options("alice");
+    struct bus *other = NULL;
+    freeze_store();
+    expect_code(bus_open(shard.everywhere, &options, REFUSED_MS, &other, NULL), BUS_ETIMEDOUT);
+    thaw_store();
+    expect_code(bus_open(shard.everywhere, &options, SOON_MS, &other, NULL), BUS_EDENIED);
+    must_close(&alice);
 }
