@@ -22,13 +22,18 @@
  * within it, first after one second (RFC 6298, 2.1).  Several endpoints are as many links: one that
  * is silent says nothing of the next one, so the tries of each are counted.
  *
+ * A broker that begins at one of several endpoints gives each session 10 s to come.  Another one of
+ * them may be silent for good, as a machine that is off.  So each gets less time, and a round of
+ * all of them takes about half of lost_after_ms (10 s) at most.
+ *
  * A long link is not lost.  Where its round trip is known from the last connection, the greeting
  * gets the rounds that it needs.  Where no broker answered yet, a connection that somebody accepted
  * gets several beats: it is not cut. */
 int64_t session_patience_ns(const struct session *session, int64_t period_ns)
 {
-    int64_t most_ns = ns_of_ms(session->options.lost_after_ms);
-    uint32_t endpoints = session->options.endpoints > 1 ? session->options.endpoints : 1;
+    bool is_alone = session->options.endpoints <= 1;
+    uint32_t endpoints = is_alone ? 1 : session->options.endpoints;
+    int64_t most_ns = ns_of_ms(session->options.lost_after_ms) / (is_alone ? 1 : 2 * endpoints);
     uint32_t tries = session->given_up / endpoints;
     for (uint32_t i = SESSION_TRIES_PROMPT; i <= tries && period_ns < most_ns; i++)
         period_ns = earlier_ns(2 * period_ns, most_ns);

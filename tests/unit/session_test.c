@@ -951,6 +951,40 @@ static unsigned count_silent_dials(uint32_t endpoints)
     return count;
 }
 
+/* One of several endpoints refuses for two minutes, and the others are silent: in ms, the longest
+ * time between two dials of that one. */
+static int64_t longest_absence_ms(uint32_t endpoints)
+{
+    struct session_options options = driver_options("alice");
+    int64_t last_ms = 0, longest_ms = 0;
+    uint32_t dials = 0;
+    options.endpoints = endpoints;
+    options.broker_lost_ms = 200000;
+    driver_init_with(&d, &options);
+    driver_greet(&d, false);
+    driver_break_link(&d);
+    for (int64_t ms = 0; ms < 120000; ms++) {
+        tick(1);
+        bool is_dialled = session_action(d.session) == SESSION_CONNECT_CONTROL;
+        (void)driver_hear(&d);
+        if (!is_dialled || ++dials % endpoints != 0)
+            continue;
+        session_link_closed(d.session, d.now_ns);
+        longest_ms = ms - last_ms > longest_ms ? ms - last_ms : longest_ms;
+        last_ms = ms;
+    }
+    driver_fini(&d);
+    return longest_ms;
+}
+
+/* A broker that begins there in the end gives each session 10 s. */
+Test(session, is_soon_back_at_each_endpoint_however_long_others_are_silent)
+{
+    cr_expect_leq(longest_absence_ms(2), 5000);
+    cr_expect_leq(longest_absence_ms(3), 6000);
+    cr_expect_leq(longest_absence_ms(LIMIT_ENDPOINTS), 1000 * LIMIT_ENDPOINTS + 1000);
+}
+
 /* One that stands still is waited for longer and longer.  Another endpoint is tried as often as if
  * it were the only one. */
 Test(session, counts_the_tries_of_each_endpoint)
