@@ -743,25 +743,32 @@ static void broker_out(struct world *world)
         ledger_look(world);
 }
 
+/* Ticks of a broker that are due at once; when its next one is, or INT64_MAX. */
+static int64_t tick_all(struct world *world, struct core_port *port, int64_t epoch_ns,
+                        struct core_port_now (*now)(struct world *), void (*out)(struct world *))
+{
+    out(world);
+    int64_t deadline_ns = core_port_deadline_ns(port);
+    for (uint32_t spins = 0; deadline_ns <= epoch_ns + world->now_ns; spins++) {
+        if (spins == SPIN_MAX) {
+            world_violate(world, "the broker spins");
+            return INT64_MAX;
+        }
+        core_port_tick(port, now(world));
+        out(world);
+        deadline_ns = core_port_deadline_ns(port);
+    }
+    return deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - epoch_ns;
+}
+
 /* Ticks that are due at once, then the next one is put down. */
 static void broker_settle(struct world *world)
 {
     if (world->port == NULL)
         return;
-    broker_out(world);
-    int64_t deadline_ns = core_port_deadline_ns(world->port);
-    for (uint32_t spins = 0; deadline_ns <= world->broker_epoch_ns + world->now_ns; spins++) {
-        if (spins == SPIN_MAX) {
-            world_violate(world, "the broker spins");
-            return;
-        }
-        core_port_tick(world->port, core_port_now(world));
-        broker_out(world);
-        deadline_ns = core_port_deadline_ns(world->port);
-    }
-    if (deadline_ns == INT64_MAX)
+    int64_t at_ns = tick_all(world, world->port, world->broker_epoch_ns, core_port_now, broker_out);
+    if (at_ns == INT64_MAX)
         return;
-    int64_t at_ns = deadline_ns - world->broker_epoch_ns;
     if (world->core_port_armed_ns > world->now_ns && world->core_port_armed_ns <= at_ns)
         return;
     world->core_port_armed_ns = at_ns + dice_between(&world->dice, 0, world->options.tick_late_ns);
@@ -930,20 +937,9 @@ static void replaced_out(struct world *world)
 static void replaced_settle(struct world *world)
 {
     struct replaced *replaced = &world->replaced;
-    replaced_out(world);
-    int64_t deadline_ns = core_port_deadline_ns(replaced->port);
-    for (uint32_t spins = 0; deadline_ns <= replaced->epoch_ns + world->now_ns; spins++) {
-        if (spins == SPIN_MAX) {
-            world_violate(world, "the broker that was replaced spins");
-            return;
-        }
-        core_port_tick(replaced->port, replaced_now(world));
-        replaced_out(world);
-        deadline_ns = core_port_deadline_ns(replaced->port);
-    }
-    if (deadline_ns != INT64_MAX)
-        agenda_put(&world->agenda, deadline_ns - replaced->epoch_ns, MOMENT_REPLACED_TICK, 0,
-                   replaced->count);
+    int64_t at_ns = tick_all(world, replaced->port, replaced->epoch_ns, replaced_now, replaced_out);
+    if (at_ns != INT64_MAX)
+        agenda_put(&world->agenda, at_ns, MOMENT_REPLACED_TICK, 0, replaced->count);
 }
 
 static void replaced_in(struct world *world, conn_id id, struct part *part)

@@ -130,15 +130,13 @@ static void revive_store(void)
 
 Test(store_away, loses_nobody_when_it_stands_still)
 {
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
+    shard_skip_without_server(&shard);
     away(freeze_store, thaw_store);
 }
 
 Test(store_away, loses_nobody_when_it_is_down)
 {
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
+    shard_skip_without_server(&shard);
     away(kill_store, revive_store);
 }
 
@@ -146,8 +144,7 @@ Test(store_away, loses_nobody_when_it_is_down)
  * have lost it. */
 Test(store_away, is_told_to_nobody_as_a_refusal)
 {
-    if (postgres.count == 0)
-        cr_skip_test(POSTGRES_MISSING);
+    shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
     struct bus_options options = patient_options("alice");
     struct bus *other = NULL;

@@ -932,16 +932,22 @@ Test(session, looks_more_often_in_the_beginning_where_a_spare_may_be)
     cr_expect_lt(count_early_dials(0, false), 10);
 }
 
-/* Whoever accepts connections says nothing on them.  So many are begun in a minute. */
-static unsigned count_silent_dials(uint32_t endpoints)
+/* A client that was up, and looks for a broker for longer than a test looks at it. */
+static void lose_broker_of(uint32_t endpoints)
 {
     struct session_options options = driver_options("alice");
-    unsigned count = 0;
     options.endpoints = endpoints;
-    options.broker_lost_ms = 120000;
+    options.broker_lost_ms = 200000;
     driver_init_with(&d, &options);
     driver_greet(&d, false);
     driver_break_link(&d);
+}
+
+/* Whoever accepts connections says nothing on them.  So many are begun in a minute. */
+static unsigned count_silent_dials(uint32_t endpoints)
+{
+    unsigned count = 0;
+    lose_broker_of(endpoints);
     for (int ms = 0; ms < 60000; ms++) {
         tick(1);
         count += session_action(d.session) == SESSION_CONNECT_CONTROL;
@@ -955,14 +961,9 @@ static unsigned count_silent_dials(uint32_t endpoints)
  * time between two dials of that one. */
 static int64_t longest_absence_ms(uint32_t endpoints)
 {
-    struct session_options options = driver_options("alice");
     int64_t last_ms = 0, longest_ms = 0;
     uint32_t dials = 0;
-    options.endpoints = endpoints;
-    options.broker_lost_ms = 200000;
-    driver_init_with(&d, &options);
-    driver_greet(&d, false);
-    driver_break_link(&d);
+    lose_broker_of(endpoints);
     for (int64_t ms = 0; ms < 120000; ms++) {
         tick(1);
         bool is_dialled = session_action(d.session) == SESSION_CONNECT_CONTROL;
