@@ -4,13 +4,13 @@
  * All that is written goes to the cache, and a note of it is kept in memory.  A sync commits what
  * was noted: names, sizes and bytes in one transaction (postgres_store.h).  So the store holds what
  * was synced, all of it and nothing else.  Nothing is synced in the cache.  Whoever takes the shard
- * empties its own cache, and fills it from the store.
+ * has emptied its own cache, and filled it from the store (postgres_copy.h).
  *
  * The bytes that were written last are kept in memory until the sync, as far as they lie behind
  * each other in one file.  They go to the cache while the server works on the commit: a cache on a
  * busy disk took up to a sixth of the time of bulk (bench/README.md).  Other bytes are read back
  * from the cache.  Whoever reads the cache by itself reads what was synced. */
-#include "broker/journal/postgres_store.h"
+#include "broker/journal/postgres_copy.h"
 
 #include "broker/journal/postgres_drops.h"
 #include "broker/journal/shard_cache.h"
@@ -62,6 +62,7 @@ struct postgres {
     struct disk disk;
     struct disk *folder; /* the cache */
     struct store store;
+    struct postgres_copy copy; /* until the shard is taken */
     char name[64];
     void (*on_copy)(void *arg); /* see struct disk_shard */
     void *on_copy_arg;
@@ -481,40 +482,27 @@ static int keep_reading(struct postgres *postgres, uint64_t bytes)
     return store_keep(&postgres->store);
 }
 
-struct filling {
-    struct postgres *postgres;
-    int fd;
-};
-
-static int fill_piece(void *arg, uint64_t at, struct span body)
-{
-    const struct filling *filling = arg;
-    struct postgres *postgres = filling->postgres;
-    struct iovec piece = {.iov_base = (void *)(uintptr_t)body.data, .iov_len = body.bytes};
-    if (postgres->on_copy != NULL)
-        postgres->on_copy(postgres->on_copy_arg);
-    int result = disk_write_all(postgres->folder, filling->fd, &piece, 1, at);
-    return result < 0 ? result : keep_reading(postgres, body.bytes);
-}
-
-static int fill_file(void *arg, const struct store_file *file)
+static int keep_copying(void *arg, uint64_t bytes)
 {
     struct postgres *postgres = arg;
-    struct disk *folder = postgres->folder;
-    struct cached *cached = add_cached(postgres, file->name);
-    if (cached == NULL)
-        return -ENOMEM;
-    cached->file = *file;
-    cached->is_stored = true;
-    cached->is_changed = false;
-    struct filling filling = {postgres, folder->ops->open(folder, file->name, DISK_MAKE)};
-    if (filling.fd < 0)
-        return filling.fd;
-    int result = file->bytes > 0 ? folder->ops->reserve(folder, filling.fd, file->bytes) : 0;
-    if (result == 0 && file->has_pieces)
-        result = store_fetch(&postgres->store, file->number, fill_piece, &filling);
-    folder->ops->shut(folder, filling.fd);
-    return result;
+    if (postgres->on_copy != NULL)
+        postgres->on_copy(postgres->on_copy_arg);
+    return keep_reading(postgres, bytes);
+}
+
+/* Notes what the store has, which the cache has from here on. */
+static int note_copied(struct postgres *postgres)
+{
+    for (size_t i = 0; i < postgres->copy.count; i++) {
+        const struct store_file *file = &postgres->copy.files[i].file;
+        struct cached *cached = add_cached(postgres, file->name);
+        if (cached == NULL)
+            return -ENOMEM;
+        cached->file = *file;
+        cached->is_stored = true;
+        cached->is_changed = false;
+    }
+    return 0;
 }
 
 static void forget_files(struct postgres *postgres)
@@ -530,13 +518,10 @@ static void forget_files(struct postgres *postgres)
  * looks at the row behind that.  -EWOULDBLOCK: it is to be taken again. */
 static int fill_cache(struct postgres *postgres)
 {
-    int result =
-        shard_cache_empty(postgres->folder, postgres->store.why, sizeof postgres->store.why);
-    forget_files(postgres); /* of an attempt before */
-    postgres->next_number = (postgres->store.epoch << FILES_OF_EPOCH_BITS) + 1;
-    if (result < 0)
-        return result;
-    result = store_list(&postgres->store, fill_file, postgres);
+    struct postgres_copy *copy = &postgres->copy;
+    copy->on_piece = keep_copying;
+    copy->on_piece_arg = postgres;
+    int result = copy_complete(copy);
     if (result == -EIO && !postgres->store.is_connected)
         return -EWOULDBLOCK;
     int kept = result == 0 || result == -EIO ? store_keep(&postgres->store) : result;
@@ -544,8 +529,23 @@ static int fill_cache(struct postgres *postgres)
         return -EWOULDBLOCK;
     result = result == 0 ? kept : result;
     if (result == 0)
+        result = copy_hand_over(copy);
+    postgres->next_number = (postgres->store.epoch << FILES_OF_EPOCH_BITS) + 1;
+    if (result == 0)
+        result = note_copied(postgres);
+    copy_fini(copy);
+    if (result == 0)
         store_sweep(&postgres->store);
     return result;
+}
+
+/* Another one has the shard, or may have it. */
+static int follow(struct postgres *postgres)
+{
+    postgres->copy.on_piece = NULL;
+    bool is_answered = postgres->store.is_connected && postgres->store.why[0] == '\0';
+    int result = is_answered ? copy_follow(&postgres->copy) : 0;
+    return result == 0 ? -EWOULDBLOCK : result;
 }
 
 static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *out_owner)
@@ -562,6 +562,8 @@ static int postgres_lock(struct disk *disk, bool is_reader, struct disk_owner *o
         result = store_take(&postgres->store);
     if (result == 0)
         result = fill_cache(postgres);
+    else if (result == -EWOULDBLOCK)
+        result = follow(postgres);
     *out_owner = (struct disk_owner){.lease = postgres->store.epoch};
     memcpy(out_owner->holder, postgres->store.holder, sizeof out_owner->holder);
     disk->why = result < 0 && *why != '\0' ? why : NULL;
@@ -746,6 +748,7 @@ static void postgres_close(struct disk *disk)
     if (postgres->store.door != NULL)
         store_release(&postgres->store);
     store_fini(&postgres->store);
+    copy_fini(&postgres->copy);
     disk_close(&postgres->folder);
     forget_files(postgres);
     free(postgres->files);
@@ -806,6 +809,7 @@ int disk_postgres_open_door(struct door **door, const char *conninfo,
         postgres_close(&postgres->disk);
         return result;
     }
+    copy_init(&postgres->copy, &postgres->store, postgres->folder);
     postgres->disk = (struct disk){.ops = &postgres_ops,
                                    .scheme = "postgres",
                                    .name = postgres->name,

@@ -40,9 +40,10 @@
 enum {
     STORE_TERMS_CHARACTERS = 255, /* of STORE_TERMS */
     STORE_VERSION = 2,
-    STORE_PIECE_BYTES = 256 * 1024, /* of one row */
-    STORE_PIECES_AT_ONCE = 32,      /* rows of one answer */
-    STORE_EPOCHS_KEPT = 1000,       /* of which is known who took them */
+    STORE_PIECE_BYTES = 256 * 1024,       /* of one row */
+    STORE_PIECES_AT_ONCE = 1024,          /* rows of one answer, ... */
+    STORE_ANSWER_BYTES = 8 * 1024 * 1024, /* ... until so many bytes are reached */
+    STORE_EPOCHS_KEPT = 1000,             /* of which is known who took them */
 };
 /* A holder whose last sign is older than this may be replaced; one whose session with the server is
  * gone, after the shorter time.  Both only by a connection that is STORE_SETTLED_MS old: sessions
@@ -86,8 +87,9 @@ struct store {
     unsigned replicas; /* standbys that must confirm each commit */
     char holder[DISK_HOLDER_BYTES];
     struct store_found found;
-    uint64_t epoch; /* 0: not the holder */
-    uint64_t seq;   /* of the last commit */
+    uint64_t epoch;   /* 0: not the holder */
+    uint64_t seq;     /* of the last commit */
+    uint64_t session; /* its number, among all that were begun; from 1 on */
     bool is_connected;
     bool is_fenced;
     char why[DISK_COMPLAINT_BYTES]; /* about the last failure */
@@ -111,6 +113,12 @@ struct store_file {
     bool has_pieces; /* it has a table */
 };
 
+/* A piece of a file; all 0: before the first one. */
+struct store_place {
+    uint64_t seq;
+    uint64_t at;
+};
+
 /* The caller's memory.  door: taken over.  0, or -ENOMEM. */
 int store_init(struct store *store, struct door **door, const char *conninfo, unsigned shard,
                unsigned replicas);
@@ -130,8 +138,10 @@ void store_release(struct store *store);
 /* Visits the files of the shard.  0, or a negative errno. */
 int store_list(struct store *store, int (*visit)(void *arg, const struct store_file *file),
                void *arg);
-/* Visits the pieces of a file in the order in which they were written.  0, or a negative errno. */
-int store_fetch(struct store *store, uint64_t file,
+/* Visits the next pieces of a file behind a place, as many as one answer has, and moves it behind
+ * each of them.  They come in the order in which they were written.  How many there were, of which
+ * 0 means that there are no more; or a negative errno. */
+int store_fetch(struct store *store, uint64_t file, struct store_place *place,
                 int (*visit)(void *arg, uint64_t at, struct span body), void *arg);
 /* Drops tables of this shard that belong to no file: a holder that ended left them. */
 void store_sweep(struct store *store);

@@ -164,6 +164,7 @@ static bool connect_once(struct store *store, bool *out_is_unfit)
         snprintf(store->why, sizeof store->why, "cannot connect to the server: %s", why);
         return false;
     }
+    store->session++;
     store->is_connected = greet(store);
     const char *lack = store->is_connected ? store_lack(store) : NULL;
     if (lack != NULL)
@@ -332,35 +333,36 @@ int store_list(struct store *store, int (*visit)(void *arg, const struct store_f
     return result;
 }
 
-int store_fetch(struct store *store, uint64_t file,
+/* The sum tells where an answer is full without a look at the bodies: their sizes are known from
+ * the rows that point to them. */
+int store_fetch(struct store *store, uint64_t file, struct store_place *place,
                 int (*visit)(void *arg, uint64_t at, struct span body), void *arg)
 {
-    struct door_statement fetch = {.count = 2};
+    struct door_statement fetch = {.params = {number_param(place->seq), number_param(place->at)},
+                                   .count = 2};
     const struct door_ops *ops = store->door->ops;
-    uint64_t seq = 0, at = 0;
-    size_t count = 0;
+    struct door_answer answer;
     int result = 0;
     /* Without its table a name behind ORDER BY is that of a field, which is a text here. */
     snprintf(fetch.sql, sizeof fetch.sql,
-             "SELECT piece.seq::text, piece.at::text, piece.body FROM errbus_piece_%u_%" PRIu64
-             " AS piece WHERE (piece.seq, piece.at) > ($1, $2) ORDER BY piece.seq, piece.at"
-             " LIMIT %d",
-             store->shard, file, STORE_PIECES_AT_ONCE);
-    do {
-        struct door_answer answer;
-        fetch.params[0] = number_param(seq);
-        fetch.params[1] = number_param(at);
-        if (!ask(store, &fetch, 1, "cannot read the pieces of a file", &answer))
-            return -EIO;
-        count = ops->rows(&answer);
-        for (size_t i = 0; result == 0 && i < count; i++) {
-            seq = strtoull(ops->field(&answer, i, 0).data, NULL, 10);
-            at = strtoull(ops->field(&answer, i, 1).data, NULL, 10);
-            result = visit(arg, at, ops->field(&answer, i, 2));
-        }
-        ops->clear(&answer);
-    } while (result == 0 && count == STORE_PIECES_AT_ONCE);
-    return result;
+             "SELECT piece.seq::text, piece.at::text, piece.body FROM (SELECT seq, at, body,"
+             " sum(octet_length(body)) OVER (ORDER BY seq, at) - octet_length(body) AS before"
+             " FROM (SELECT seq, at, body FROM errbus_piece_%u_%" PRIu64
+             " WHERE (seq, at) > ($1, $2) ORDER BY seq, at LIMIT %d) AS next) AS piece"
+             " WHERE piece.before < %d ORDER BY piece.seq, piece.at",
+             store->shard, file, STORE_PIECES_AT_ONCE, STORE_ANSWER_BYTES);
+    if (!ask(store, &fetch, 1, "cannot read the pieces of a file", &answer))
+        return -EIO;
+    size_t count = ops->rows(&answer);
+    for (size_t i = 0; result == 0 && i < count; i++) {
+        struct store_place next = {.seq = strtoull(ops->field(&answer, i, 0).data, NULL, 10),
+                                   .at = strtoull(ops->field(&answer, i, 1).data, NULL, 10)};
+        result = visit(arg, next.at, ops->field(&answer, i, 2));
+        if (result == 0)
+            *place = next;
+    }
+    ops->clear(&answer);
+    return result < 0 ? result : (int)count;
 }
 
 /* Neither waits long for a lock, nor for the standbys: the next sweep drops what is left. */

@@ -12,6 +12,7 @@
 
 /* This name says that the directory is a cache, and may be emptied. */
 #define CACHE_MARK "cache"
+#define COPY_PREFIX "copy"
 
 /* Another broker's cache is that of another shard or bus, too, so nobody waits for it. */
 int shard_cache_lock(struct disk *folder, struct disk_owner *out_owner, char *why, size_t bytes)
@@ -39,7 +40,13 @@ static bool is_of_journal(const char *name)
     uint64_t first;
     return segment_name_read(name, &first) || strcmp(name, LAYOUT_SPARE) == 0 ||
            strcmp(name, LAYOUT_NEXT) == 0 || strcmp(name, PROOF_NAME) == 0 ||
-           strncmp(name, LAYOUT_KEPT, strlen(LAYOUT_KEPT)) == 0;
+           strncmp(name, LAYOUT_KEPT, strlen(LAYOUT_KEPT)) == 0 ||
+           strncmp(name, COPY_PREFIX, strlen(COPY_PREFIX)) == 0;
+}
+
+void shard_cache_name(uint64_t number, char out_name[FORMAT_NAME_BYTES])
+{
+    snprintf(out_name, FORMAT_NAME_BYTES, COPY_PREFIX "%" PRIu64, number);
 }
 
 static void see_name(void *arg, const char *name)

@@ -2,15 +2,21 @@
 /* spare_test.c -- a broker that waits for its shard, as a program that somebody runs: signals, and
  * what it tells its service manager.  And two machines whose clocks differ. */
 #include "tests/lib/manager.h"
+#include "tests/lib/search.h"
 #include "tests/lib/shard.h"
 
 #include <bus/bus.h>
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { FAR_MS = 1800000, NEAR_MS = 1500 }; /* the first one is less than clocks differ */
+
+enum { LARGE_BYTES = 1024 * 1024, LARGE_VALUES = 12 };
+#define ALICE "alice/"
+#define LAST "the last value that the spare must have"
 
 static struct postgres postgres;
 static struct shard shard;
@@ -78,6 +84,33 @@ Test(spare, ends_where_its_cache_is_that_of_another_broker)
     must_close(&alice);
 }
 
+/* Values that are together more than a spare reads at one look, each in a topic of its own. */
+static uint8_t large[LARGE_BYTES];
+
+/* Its topic; `large` is its value. */
+static const char *choose_large(int i)
+{
+    static char topic[] = ALICE "large?";
+    topic[sizeof topic - 2] = (char)('a' + i);
+    memset(large, 'a' + i, sizeof large);
+    return topic;
+}
+
+static void must_have_large(struct bus *alice)
+{
+    for (int i = 0; i < LARGE_VALUES; i++) {
+        size_t bytes = 0;
+        struct bus_msg *msg = NULL;
+        struct bus_sub *sub = must_subscribe(alice, choose_large(i));
+        expect_code(bus_sub_recv(sub, SOON_MS, &msg, NULL), BUS_OK);
+        const void *value = bus_msg_value(msg, &bytes);
+        cr_assert_eq(bytes, LARGE_BYTES, "%zu", bytes);
+        cr_expect_eq(memcmp(value, large, bytes), 0, "value %d", i);
+        bus_msg_free(&msg);
+        bus_sub_close(&sub);
+    }
+}
+
 Test(spare, says_why_it_cannot_take_over)
 {
     shard_skip_without_server(&shard);
@@ -89,6 +122,32 @@ Test(spare, says_why_it_cannot_take_over)
     shard_must_say(&shard, 1, "another broker has the shard");
     shard_kill(&shard, 0);
     shard_must_serve(&shard, 1);
+    shard_must_have(&shard, SHARD_VALUES);
+    must_close(&alice);
+}
+
+/* Whoever takes the shard reads only what came since. */
+Test(spare, has_what_was_accepted_before_it_takes_over)
+{
+    shard_skip_without_server(&shard);
+    char cache[POSTGRES_PATH_BYTES];
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    snprintf(cache, sizeof cache, "%s/cache1", postgres.folder.path);
+    for (int i = 0; i < LARGE_VALUES; i++) {
+        const char *topic = choose_large(i);
+        expect_code(bus_publish(alice, topic + strlen(ALICE), large, sizeof large), BUS_OK);
+    }
+    must_publish(alice, "last", LAST);
+    must_flush(alice);
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    while (folder_holds(cache, LAST) == 0) {
+        cr_assert(test_now_ms() < until_ms, "the spare does not read it");
+        (void)poll(NULL, 0, 100);
+    }
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
+    must_have_large(alice);
     shard_must_have(&shard, SHARD_VALUES);
     must_close(&alice);
 }

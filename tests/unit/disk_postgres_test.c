@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MPL-2.0 */
 /* disk_postgres_test.c -- what a sync commits, and what the next holder finds, through a door to a
  * server in memory.  It knows the statements of postgres_store.c by how they begin. */
-#include "broker/journal/postgres_store.h"
+#include "broker/journal/postgres_copy.h"
 
+#include "broker/journal/layout.h"
 #include "libbus/base/must.h"
 #include "tests/lib/folder.h"
 
@@ -61,6 +62,11 @@ static struct {
     bool is_locked;      /* no table can be dropped */
     bool breaks;         /* whoever drops one loses the connection */
     unsigned drops;      /* so often that was tried */
+    bool is_held;        /* by another broker: nobody takes the shard */
+    bool is_gone;        /* whoever asks for the shard loses the connection */
+    uint64_t dropped;    /* the file whose table is dropped behind the next list; 0: none */
+    unsigned lists;      /* of files, that were answered */
+    unsigned fetches;    /* answers with pieces */
     /* What a commit finds in the cache, when its statements are here and when it is over. */
     uint8_t cached_before, cached_behind;
     bool is_idle; /* it lets the caller do nothing meanwhile */
@@ -175,10 +181,11 @@ static void list_files(struct rows *rows)
     }
 }
 
-static void list_pieces(const struct door_statement *statement, struct rows *rows)
+/* false: there is no such table. */
+static bool list_pieces(const struct door_statement *statement, struct rows *rows)
 {
-    uint64_t seq = number_of(statement, 0), at = number_of(statement, 1);
-    for (size_t i = 0; i < server.piece_count && rows->count < STORE_PIECES_AT_ONCE; i++) {
+    uint64_t seq = number_of(statement, 0), at = number_of(statement, 1), before = 0;
+    for (size_t i = 0; i < server.piece_count && before < STORE_ANSWER_BYTES; i++) {
         const struct piece *piece = &server.pieces[i];
         char seq_text[TEXT_BYTES], at_text[TEXT_BYTES];
         bool is_behind = piece->seq > seq || (piece->seq == seq && piece->at > at);
@@ -189,7 +196,10 @@ static void list_pieces(const struct door_statement *statement, struct rows *row
         rows->bodies[rows->count] = span_of(piece->body, piece->bytes);
         const char *const fields[] = {seq_text, at_text};
         add_row(rows, fields, 2);
+        before += piece->bytes;
     }
+    server.fetches += rows->count > 0;
+    return row_of(table_of(statement))->has_table;
 }
 
 /* Tables without a file, as a holder that ended leaves them. */
@@ -272,6 +282,10 @@ static void server_run(struct door *door, const struct door_statement *statement
     } else if (begins(last, "SELECT version")) {
         snprintf(version, sizeof version, "%d", STORE_VERSION);
         add_row(rows, versions, 1);
+    } else if (begins(last, "WITH taken AS (UPDATE errbus_shard SET epoch") && server.is_gone) {
+        out->verdict = DOOR_DOUBT;
+    } else if (begins(last, "WITH taken AS (UPDATE errbus_shard SET epoch") && server.is_held) {
+        out->verdict = DOOR_DONE; /* and no row */
     } else if (begins(last, "WITH taken AS (UPDATE errbus_shard SET epoch")) {
         server.epoch++;
         snprintf(server.holder, sizeof server.holder, "%s",
@@ -282,8 +296,14 @@ static void server_run(struct door *door, const struct door_statement *statement
         answer_row(rows);
     } else if (begins(last, "SELECT file")) {
         list_files(rows);
+        server.lists++;
+        if (server.dropped != 0)
+            drop_table(server.dropped);
+        server.dropped = 0;
     } else if (begins(last, "SELECT piece.seq")) {
-        list_pieces(last, rows);
+        snprintf(out->why, sizeof out->why, "there is no such table");
+        if (!list_pieces(last, rows))
+            out->verdict = DOOR_REFUSED;
         server.epoch += server.replaced > 0;
         server.replaced -= server.replaced > 0;
     } else if (begins(last, "SELECT substring")) {
@@ -1016,6 +1036,204 @@ Test(disk_postgres, sweeps_what_a_holder_left)
     disk_close(&disk);
 }
 
+/* ---- a broker that waits --------------------------------------------------------------------- */
+
+/* Attempts to take the shard, which another one has. */
+static void must_wait(struct disk *disk, int attempts)
+{
+    struct disk_owner owner;
+    server.is_held = true;
+    for (int i = 0; i < attempts; i++) {
+        cr_assert_eq(disk->ops->lock(disk, false, &owner), -EWOULDBLOCK, "%s", disk->why);
+        cr_expect_null(disk->why, "%s", disk->why);
+    }
+    server.is_held = false;
+}
+
+static void must_take_now(struct disk *disk)
+{
+    struct disk_owner owner;
+    cr_assert_eq(disk->ops->lock(disk, false, &owner), 0, "%s", disk->why);
+}
+
+static void must_read(struct disk *disk, const char *name, size_t count)
+{
+    static char found[BODY_BYTES];
+    int file = disk->ops->open(disk, name, DISK_READ);
+    cr_assert_geq(file, 0, "%s", name);
+    cr_expect_geq(disk_read_at(disk, file, found, sizeof found, 0), (int64_t)count);
+    cr_expect_eq(memcmp(found, bytes, count), 0, "%s", name);
+    disk->ops->shut(disk, file);
+}
+
+static void write_and_sync(struct disk *disk, int file, size_t count, uint64_t at)
+{
+    write_from(disk, file, bytes + at, count, at);
+    must_sync(disk, file);
+}
+
+/* And not what it has. */
+Test(disk_postgres, reads_what_came_since_it_looked_last)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, LAYOUT_NEXT);
+    write_and_sync(disk, file, 10, 0);
+    write_and_sync(disk, file, 10, 10);
+    int old = must_make(disk, SECOND);
+    write_and_sync(disk, old, 10, 0);
+    struct disk *spare = must_open(1);
+    must_wait(spare, 1);
+    copies = 0;
+    cr_assert_eq(disk->ops->rename(disk, LAYOUT_NEXT, SEGMENT), 0);
+    cr_assert_eq(disk->ops->unlink(disk, SECOND), 0);
+    write_and_sync(disk, file, 10, 20);
+    must_take_now(spare);
+    cr_expect_eq(copies, 1, "%u", copies);
+    must_read(spare, SEGMENT, 30);
+    cr_expect_eq(spare->ops->open(spare, LAYOUT_NEXT, DISK_READ), -ENOENT);
+    cr_expect_eq(spare->ops->open(spare, SECOND, DISK_READ), -ENOENT);
+    disk->ops->shut(disk, old);
+    disk->ops->shut(disk, file);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+/* Its next holder has them under its own numbers: it writes to them, and the one behind it reads
+ * that. */
+Test(disk_postgres, goes_on_with_the_files_that_it_followed)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_and_sync(disk, file, 10, 0);
+    disk->ops->shut(disk, file);
+    struct disk *spare = must_open(1);
+    must_wait(spare, 1);
+    must_take_now(spare);
+    file = spare->ops->open(spare, SEGMENT, DISK_WRITE);
+    cr_assert_geq(file, 0);
+    write_and_sync(spare, file, 10, 10);
+    spare->ops->shut(spare, file);
+    disk_close(&spare);
+    disk_close(&disk);
+    disk = must_take(0);
+    must_read(disk, SEGMENT, 20);
+    disk_close(&disk);
+}
+
+/* The next server may lack what the one before showed, and have another piece at its place. */
+Test(disk_postgres, makes_its_copy_anew_in_another_session)
+{
+    struct disk_owner owner;
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_and_sync(disk, file, 20, 0);
+    struct disk *spare = must_open(1);
+    must_wait(spare, 1);
+    server.is_gone = true;
+    cr_expect_eq(spare->ops->lock(spare, false, &owner), -EWOULDBLOCK);
+    server.is_gone = false;
+    memset(server.pieces[0].body, 'x', 10);
+    server.pieces[0].bytes = 10;
+    copies = 0;
+    must_take_now(spare);
+    cr_expect_eq(copies, 1);
+    char found[20] = "";
+    file = spare->ops->open(spare, SEGMENT, DISK_READ);
+    cr_expect_eq(disk_read_at(spare, file, found, sizeof found, 0), 20);
+    cr_expect_arr_eq(found, "xxxxxxxxxx\0\0\0\0\0\0\0\0\0\0", 20);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+/* Whoever has all looks less often: each look asks the server for all of its files. */
+Test(disk_postgres, looks_at_each_tenth_attempt_when_it_is_not_behind)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_and_sync(disk, file, 10, 0);
+    struct disk *spare = must_open(1);
+    server.lists = 0;
+    must_wait(spare, COPY_FOLLOW_TRIES);
+    cr_expect_eq(server.lists, 1);
+    must_wait(spare, 1);
+    cr_expect_eq(server.lists, 2);
+    disk->ops->shut(disk, file);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+/* The answer that reaches the bound is the last one of this look, and the next attempt looks. */
+Test(disk_postgres, reads_no_more_at_a_look_than_a_takeover_may_wait_for)
+{
+    enum { PIECES = COPY_FOLLOW_BYTES / STORE_PIECE_BYTES };
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    for (uint64_t i = 0; i < PIECES + 1; i++)
+        write_at(disk, file, STORE_PIECE_BYTES, i * STORE_PIECE_BYTES);
+    must_sync(disk, file);
+    cr_assert_eq(server.piece_count, PIECES + 1);
+    struct disk *spare = must_open(1);
+    server.fetches = server.lists = 0;
+    must_wait(spare, 1);
+    cr_expect_eq(server.fetches, 1, "%u", server.fetches);
+    must_wait(spare, 1);
+    cr_expect_eq(server.fetches, 2, "%u", server.fetches);
+    must_wait(spare, 1);
+    cr_expect_eq(server.lists, 2, "it is not behind any more");
+    copies = 0;
+    must_take_now(spare);
+    cr_expect_eq(copies, 0, "%u", copies);
+    disk->ops->shut(disk, file);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+Test(disk_postgres, waits_on_where_a_file_goes_while_it_looks)
+{
+    struct disk *disk = must_take(0);
+    int gone = must_make(disk, SEGMENT);
+    write_and_sync(disk, gone, 10, 0);
+    int file = must_make(disk, SECOND);
+    write_and_sync(disk, file, 10, 0);
+    struct disk *spare = must_open(1);
+    server.dropped = named(SEGMENT)->number;
+    must_wait(spare, 1);
+    cr_assert_eq(server.dropped, 0);
+    row_of(named(SEGMENT)->number)->is_named = false;
+    must_take_now(spare);
+    must_read(spare, SECOND, 10);
+    disk->ops->shut(disk, gone);
+    disk->ops->shut(disk, file);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+/* A spare without room for the copy could not take over: it says so at once. */
+Test(disk_postgres, says_where_its_copy_cannot_be_written)
+{
+    struct rlimit limit;
+    struct disk_owner owner;
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_at(disk, file, 8192, 0);
+    must_sync(disk, file);
+    struct disk *spare = must_open(1);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    cr_assert_eq(sigaction(SIGXFSZ, &ignore, NULL), 0);
+    struct rlimit small = {.rlim_cur = 4096, .rlim_max = limit.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+    server.is_held = true;
+    cr_expect_eq(spare->ops->lock(spare, false, &owner), -EFBIG);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert_not_null(spare->why);
+    cr_expect_not_null(strstr(spare->why, folders[1].path), "%s", spare->why);
+    cr_expect_not_null(strstr(spare->why, "cannot be written: File too large"), "%s", spare->why);
+    disk->ops->shut(disk, file);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
 /* ---- the cache ------------------------------------------------------------------------------- */
 
 static bool is_cached(int machine, const char *name)
@@ -1030,14 +1248,17 @@ static bool is_cached(int machine, const char *name)
 
 Test(disk_postgres, empties_its_cache_at_each_start)
 {
+    char path[FOLDER_PATH_BYTES_MAX];
     struct disk *disk = must_take(0);
     int file = must_make(disk, SEGMENT);
     write_at(disk, file, 10, 0); /* never synced */
     disk->ops->shut(disk, file);
     disk_close(&disk);
     cr_expect(is_cached(0, SEGMENT));
+    cr_assert(folder_write(&folders[0], "copy1", "of a spare that was killed", path));
     disk = must_take(0);
     cr_expect_not(is_cached(0, SEGMENT));
+    cr_expect_not(is_cached(0, "copy1"));
     disk_close(&disk);
 }
 
