@@ -333,25 +333,31 @@ int store_list(struct store *store, int (*visit)(void *arg, const struct store_f
     return result;
 }
 
+/* The server keeps the plan of a statement.  It is made when the table is small, and would read and
+ * sort all pieces of a large one for each answer. */
+static const struct door_statement by_index = {
+    .sql = "SELECT set_config('enable_seqscan', 'off', true),"
+           " set_config('enable_bitmapscan', 'off', true)"};
+
 /* The sum tells where an answer is full without a look at the bodies: their sizes are known from
  * the rows that point to them. */
 int store_fetch(struct store *store, uint64_t file, struct store_place *place,
                 int (*visit)(void *arg, uint64_t at, struct span body), void *arg)
 {
-    struct door_statement fetch = {.params = {number_param(place->seq), number_param(place->at)},
-                                   .count = 2};
+    struct door_statement statements[] = {
+        by_index, {.params = {number_param(place->seq), number_param(place->at)}, .count = 2}};
     const struct door_ops *ops = store->door->ops;
     struct door_answer answer;
     int result = 0;
     /* Without its table a name behind ORDER BY is that of a field, which is a text here. */
-    snprintf(fetch.sql, sizeof fetch.sql,
+    snprintf(statements[1].sql, sizeof statements[1].sql,
              "SELECT piece.seq::text, piece.at::text, piece.body FROM (SELECT seq, at, body,"
              " sum(octet_length(body)) OVER (ORDER BY seq, at) - octet_length(body) AS before"
              " FROM (SELECT seq, at, body FROM errbus_piece_%u_%" PRIu64
              " WHERE (seq, at) > ($1, $2) ORDER BY seq, at LIMIT %d) AS next) AS piece"
              " WHERE piece.before < %d ORDER BY piece.seq, piece.at",
              store->shard, file, STORE_PIECES_AT_ONCE, STORE_ANSWER_BYTES);
-    if (!ask(store, &fetch, 1, "cannot read the pieces of a file", &answer))
+    if (!ask(store, statements, 2, "cannot read the pieces of a file", &answer))
         return -EIO;
     size_t count = ops->rows(&answer);
     for (size_t i = 0; result == 0 && i < count; i++) {

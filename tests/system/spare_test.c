@@ -10,11 +10,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FAR_MS = 1800000, NEAR_MS = 1500 }; /* the first one is less than clocks differ */
 
 enum { LARGE_BYTES = 1024 * 1024, LARGE_VALUES = 12 };
+/* The server keeps a plan from the sixth time on. */
+enum { MANY_PIECES = 20000, PLANS_MADE = 8 };
 #define ALICE "alice/"
 #define LAST "the last value that the spare must have"
 
@@ -148,6 +151,57 @@ Test(spare, has_what_was_accepted_before_it_takes_over)
     shard_kill(&shard, 0);
     shard_must_serve(&shard, 1);
     must_have_large(alice);
+    shard_must_have(&shard, SHARD_VALUES);
+    must_close(&alice);
+}
+
+/* What the server did to read the pieces of the shard, once it is so much. */
+static unsigned long long await_reads(const char *what, unsigned long long least)
+{
+    char query[200], answer[64];
+    unsigned long long reads = 0;
+    int64_t until_ms = test_now_ms() + SOON_MS;
+    snprintf(query, sizeof query,
+             "SELECT sum(%s) FROM pg_stat_user_indexes WHERE relname LIKE 'errbus_piece_%%'", what);
+    while (reads < least) {
+        cr_assert(test_now_ms() < until_ms, "%s: %llu", what, reads);
+        (void)poll(NULL, 0, 100);
+        cr_assert(postgres_query(&postgres, 0, query, answer, sizeof answer), "%s", postgres.why);
+        reads = strtoull(answer, NULL, 10);
+    }
+    return reads;
+}
+
+/* More than one answer has, behind all that is in the first file of the journal: zeros where zeros
+ * are.  The number of their commit is that of the last one. */
+static void add_pieces(void)
+{
+    char query[300], table[100], answer[64];
+    cr_assert(
+        postgres_query(&postgres, 0,
+                       "SELECT relname FROM pg_class WHERE relname ~ '^errbus_piece_0_[0-9]+$'"
+                       " ORDER BY oid LIMIT 1",
+                       table, sizeof table),
+        "%s", postgres.why);
+    snprintf(query, sizeof query,
+             "INSERT INTO %s SELECT (SELECT seq FROM errbus_shard), 100000 + i, '\\x00'"
+             " FROM generate_series(1, %d) AS i RETURNING 1",
+             table, MANY_PIECES);
+    cr_assert(postgres_query(&postgres, 0, query, answer, sizeof answer), "%s", postgres.why);
+}
+
+/* The server keeps the plan of a question from when there was little to answer. */
+Test(spare, has_each_piece_read_once)
+{
+    shard_skip_without_server(&shard);
+    struct bus *alice = shard_begin(&shard);
+    shard_start_spare(&shard, 1);
+    (void)await_reads("idx_scan", PLANS_MADE);
+    add_pieces();
+    unsigned long long reads = await_reads("idx_tup_read", MANY_PIECES);
+    cr_expect_lt(reads, 2 * MANY_PIECES, "%llu", reads);
+    shard_kill(&shard, 0);
+    shard_must_serve(&shard, 1);
     shard_must_have(&shard, SHARD_VALUES);
     must_close(&alice);
 }
