@@ -7,17 +7,21 @@
 
 #include <bus/bus.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FAR_MS = 1800000, NEAR_MS = 1500 }; /* the first one is less than clocks differ */
 
 enum { LARGE_BYTES = 1024 * 1024, LARGE_VALUES = 12 };
 /* The server keeps a plan from the sixth time on. */
 enum { MANY_PIECES = 20000, PLANS_MADE = 8 };
+enum { PIECES_AT = 100000 }; /* one digit more than what stands before it */
 #define ALICE "alice/"
 #define LAST "the last value that the spare must have"
 
@@ -173,10 +177,11 @@ static unsigned long long await_reads(const char *what, unsigned long long least
 }
 
 /* More than one answer has, behind all that is in the first file of the journal: zeros where zeros
- * are.  The number of their commit is that of the last one. */
+ * are, under the number of the last commit.  The first one writes a 1, which the second one writes
+ * over. */
 static void add_pieces(void)
 {
-    char query[300], table[100], answer[64];
+    char query[400], table[100], answer[64];
     cr_assert(
         postgres_query(&postgres, 0,
                        "SELECT relname FROM pg_class WHERE relname ~ '^errbus_piece_0_[0-9]+$'"
@@ -184,14 +189,35 @@ static void add_pieces(void)
                        table, sizeof table),
         "%s", postgres.why);
     snprintf(query, sizeof query,
-             "INSERT INTO %s SELECT (SELECT seq FROM errbus_shard), 100000 + i, '\\x00'"
-             " FROM generate_series(1, %d) AS i RETURNING 1",
-             table, MANY_PIECES);
+             "WITH last AS (SELECT seq FROM errbus_shard) INSERT INTO %s"
+             " SELECT seq, %d, '\\x0001'::bytea FROM last"
+             " UNION ALL SELECT seq, i, '\\x00'::bytea FROM last, generate_series(%d, %d) AS i "
+             "RETURNING 1",
+             table, PIECES_AT - 1, PIECES_AT, PIECES_AT + MANY_PIECES);
     cr_assert(postgres_query(&postgres, 0, query, answer, sizeof answer), "%s", postgres.why);
 }
 
-/* The server keeps the plan of a question from when there was little to answer. */
-Test(spare, has_each_piece_read_once)
+/* The spare wrote them in their order. */
+static void expect_zero(void)
+{
+    glob_t found;
+    char pattern[POSTGRES_PATH_BYTES];
+    snprintf(pattern, sizeof pattern, "%s/cache1/copy*", postgres.folder.path);
+    cr_assert_eq(glob(pattern, 0, NULL, &found), 0, "%s", pattern);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        uint8_t byte = 0;
+        int fd = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC);
+        cr_assert_geq(fd, 0, "%s", found.gl_pathv[i]);
+        cr_expect_geq(pread(fd, &byte, 1, PIECES_AT), 0);
+        cr_expect_eq(byte, 0, "%s", found.gl_pathv[i]);
+        close(fd);
+    }
+    globfree(&found);
+}
+
+/* In their order, though the server keeps the plan of a question from when there was little to
+ * answer. */
+Test(spare, reads_each_piece_once)
 {
     shard_skip_without_server(&shard);
     struct bus *alice = shard_begin(&shard);
@@ -200,6 +226,7 @@ Test(spare, has_each_piece_read_once)
     add_pieces();
     unsigned long long reads = await_reads("idx_tup_read", MANY_PIECES);
     cr_expect_lt(reads, 2 * MANY_PIECES, "%llu", reads);
+    expect_zero();
     shard_kill(&shard, 0);
     shard_must_serve(&shard, 1);
     shard_must_have(&shard, SHARD_VALUES);
