@@ -65,6 +65,8 @@ static int see_file(void *arg, const struct store_file *file)
         copied = add_copied(copy);
     if (copied == NULL)
         return -ENOMEM;
+    if (copied->file.filenode != 0 && copied->file.filenode != file->filenode)
+        *copied = (struct copied){.room = 0}; /* somebody restored it: it is read anew */
     copied->file = *file;
     copied->is_listed = true;
     return 0;

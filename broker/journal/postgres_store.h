@@ -110,7 +110,8 @@ struct store_file {
     uint64_t number;
     char name[FORMAT_NAME_BYTES];
     uint64_t bytes;
-    bool has_pieces; /* it has a table */
+    bool has_pieces;   /* it has a table */
+    uint64_t filenode; /* of its table, of store_list(): another one if it was restored; 0: none */
 };
 
 /* A piece of a file; all 0: before the first one. */

@@ -313,7 +313,7 @@ int store_list(struct store *store, int (*visit)(void *arg, const struct store_f
 {
     struct door_statement list = {
         .sql = "SELECT file::text, name, bytes::text,"
-               " (to_regclass('errbus_piece_' || shard || '_' || file) IS NOT NULL)::text"
+               " pg_relation_filenode(to_regclass('errbus_piece_' || shard || '_' || file))::text"
                " FROM errbus_file WHERE shard = $1 ORDER BY errbus_file.file",
         .params = {number_param(store->shard)},
         .count = 1};
@@ -325,7 +325,9 @@ int store_list(struct store *store, int (*visit)(void *arg, const struct store_f
     for (size_t i = 0; result == 0 && i < ops->rows(&answer); i++) {
         struct store_file file = {.number = strtoull(ops->field(&answer, i, 0).data, NULL, 10),
                                   .bytes = strtoull(ops->field(&answer, i, 2).data, NULL, 10)};
-        file.has_pieces = span_equal(ops->field(&answer, i, 3), span_text("true"));
+        struct span table = ops->field(&answer, i, 3);
+        file.filenode = table.data != NULL ? strtoull(table.data, NULL, 10) : 0;
+        file.has_pieces = file.filenode != 0;
         snprintf(file.name, sizeof file.name, "%s", (const char *)ops->field(&answer, i, 1).data);
         result = visit(arg, &file);
     }

@@ -433,7 +433,7 @@ static void list_files(struct rows *rows, const struct tables *tables, bool are_
         char number[TEXT_BYTES], bytes[TEXT_BYTES];
         snprintf(number, sizeof number, "%" PRIu64, row->number);
         snprintf(bytes, sizeof bytes, "%" PRIu64, row->bytes);
-        const char *const fields[] = {number, row->name, bytes, row->has_table ? "true" : "false"};
+        const char *const fields[] = {number, row->name, bytes, row->has_table ? "1" : "0"};
         if (are_left ? row->has_table && !row->is_named : row->is_named)
             add_row(rows, fields, are_left ? 1 : 4);
     }

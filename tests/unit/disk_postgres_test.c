@@ -66,6 +66,7 @@ static struct {
     bool is_gone;        /* whoever asks for the shard loses the connection */
     uint64_t dropped;    /* the file whose table is dropped behind the next list; 0: none */
     unsigned lists;      /* of files, that were answered */
+    unsigned tables;     /* the number of each table */
     unsigned fetches;    /* answers with pieces */
     /* What a commit finds in the cache, when its statements are here and when it is over. */
     uint8_t cached_before, cached_behind;
@@ -172,10 +173,11 @@ static void list_files(struct rows *rows)
 {
     for (size_t i = 0; i < server.file_count; i++) {
         const struct file_row *row = &server.files[i];
-        char number[TEXT_BYTES], bytes[TEXT_BYTES];
+        char number[TEXT_BYTES], bytes[TEXT_BYTES], table[TEXT_BYTES];
         snprintf(number, sizeof number, "%" PRIu64, row->number);
         snprintf(bytes, sizeof bytes, "%" PRIu64, row->bytes);
-        const char *const fields[] = {number, row->name, bytes, row->has_table ? "true" : "false"};
+        snprintf(table, sizeof table, "%u", row->has_table ? server.tables : 0);
+        const char *const fields[] = {number, row->name, bytes, table};
         if (row->is_named)
             add_row(rows, fields, 4);
     }
@@ -386,6 +388,7 @@ static char bytes[BODY_BYTES];
 static void begin(void)
 {
     memset(&server, 0, sizeof server);
+    server.tables = 1;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         cr_assert(folder_make(&folders[i]));
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -1141,6 +1144,29 @@ Test(disk_postgres, makes_its_copy_anew_in_another_session)
     file = spare->ops->open(spare, SEGMENT, DISK_READ);
     cr_expect_eq(disk_read_at(spare, file, found, sizeof found, 0), 20);
     cr_expect_arr_eq(found, "xxxxxxxxxx\0\0\0\0\0\0\0\0\0\0", 20);
+    disk_close(&spare);
+    disk_close(&disk);
+}
+
+/* Other tables under the same names have what they have, in the same session, too. */
+Test(disk_postgres, reads_tables_anew_that_were_restored)
+{
+    char found[20] = "";
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_and_sync(disk, file, 10, 0);
+    write_and_sync(disk, file, 10, 10);
+    struct disk *spare = must_open(1);
+    must_wait(spare, 1);
+    free(server.pieces[--server.piece_count].body);
+    server.tables++;
+    must_take_now(spare);
+    int copied = spare->ops->open(spare, SEGMENT, DISK_READ);
+    cr_expect_eq(disk_read_at(spare, copied, found, sizeof found, 0), 20);
+    cr_expect_arr_eq(found, bytes, 10);
+    cr_expect_arr_eq(found + 10, "\0\0\0\0\0\0\0\0\0\0", 10, "it was not restored");
+    spare->ops->shut(spare, copied);
+    disk->ops->shut(disk, file);
     disk_close(&spare);
     disk_close(&disk);
 }
