@@ -1075,6 +1075,12 @@ static void write_and_sync(struct disk *disk, int file, size_t count, uint64_t a
     must_sync(disk, file);
 }
 
+static void expect_no_copy(void *arg, const char *name)
+{
+    (void)arg;
+    cr_expect_neq(strncmp(name, "copy", 4), 0, "%s is left", name);
+}
+
 /* And not what it has. */
 Test(disk_postgres, reads_what_came_since_it_looked_last)
 {
@@ -1095,6 +1101,7 @@ Test(disk_postgres, reads_what_came_since_it_looked_last)
     must_read(spare, SEGMENT, 30);
     cr_expect_eq(spare->ops->open(spare, LAYOUT_NEXT, DISK_READ), -ENOENT);
     cr_expect_eq(spare->ops->open(spare, SECOND, DISK_READ), -ENOENT);
+    cr_assert_eq(spare->ops->list(spare, expect_no_copy, NULL), 0);
     disk->ops->shut(disk, old);
     disk->ops->shut(disk, file);
     disk_close(&spare);
