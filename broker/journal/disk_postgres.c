@@ -519,9 +519,7 @@ static void forget_files(struct postgres *postgres)
 static int fill_cache(struct postgres *postgres)
 {
     struct postgres_copy *copy = &postgres->copy;
-    copy->on_piece = keep_copying;
-    copy->on_piece_arg = postgres;
-    int result = copy_complete(copy);
+    int result = copy_complete(copy, keep_copying, postgres);
     if (result == -EIO && !postgres->store.is_connected)
         return -EWOULDBLOCK;
     int kept = result == 0 || result == -EIO ? store_keep(&postgres->store) : result;
@@ -542,7 +540,6 @@ static int fill_cache(struct postgres *postgres)
 /* Another one has the shard, or may have it. */
 static int follow(struct postgres *postgres)
 {
-    postgres->copy.on_piece = NULL;
     bool is_answered = postgres->store.is_connected && postgres->store.why[0] == '\0';
     int result = is_answered ? copy_follow(&postgres->copy) : 0;
     return result == 0 ? -EWOULDBLOCK : result;

@@ -202,6 +202,7 @@ int copy_follow(struct postgres_copy *copy)
     if (is_begun && !copy->is_behind && ++copy->tries < COPY_FOLLOW_TRIES)
         return 0;
     copy->tries = 0;
+    copy->on_piece = NULL;
     int result = read_files(copy, look);
     if (result != -EIO || copy->has_failed)
         return result;
@@ -209,8 +210,10 @@ int copy_follow(struct postgres_copy *copy)
     return 0;
 }
 
-int copy_complete(struct postgres_copy *copy)
+int copy_complete(struct postgres_copy *copy, int (*on_piece)(void *arg, uint64_t bytes), void *arg)
 {
+    copy->on_piece = on_piece;
+    copy->on_piece_arg = arg;
     return read_files(copy, (struct allowance){UINT64_MAX, UINT32_MAX});
 }
 

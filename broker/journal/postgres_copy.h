@@ -17,13 +17,13 @@
 
 #include "broker/journal/postgres_store.h"
 
-/* A broker that waits looks at each attempt to take the shard as long as it is behind, and then at
- * each COPY_FOLLOW_TRIES-th.  It reads no more at a look than a takeover may wait for: so many
- * bytes, and one answer more, and so many answers. */
+/* A broker that waits tries to take the shard every 50 ms (SPARE_POLL_MS).  As long as it is behind
+ * it looks at each try.  A takeover waits for the end of a look, so that asks nothing more once it
+ * has so many bytes, or so many answers. */
 enum {
-    COPY_FOLLOW_TRIES = 10,
+    COPY_FOLLOW_TRIES = 10, /* from look to look of who is not behind */
     COPY_FOLLOW_BYTES = 8 * 1024 * 1024,
-    COPY_FOLLOW_ANSWERS = 64,
+    COPY_FOLLOW_ANSWERS = 64, /* of STORE_PIECES_AT_ONCE pieces each, if they are small */
 };
 
 struct copied {
@@ -43,9 +43,7 @@ struct postgres_copy {
     unsigned tries;  /* since the last look of a follower that was not behind */
     bool is_behind;  /* the last look did not read all */
     bool has_failed; /* the cache did, not the store */
-    /* Of the holder: called for each piece that was read.  0, or a negative errno, which ends the
-     * reading.  NULL: not called. */
-    int (*on_piece)(void *arg, uint64_t bytes);
+    int (*on_piece)(void *arg, uint64_t bytes); /* of copy_complete(); NULL: of a follower */
     void *on_piece_arg;
 };
 
@@ -58,9 +56,11 @@ void copy_fini(struct postgres_copy *copy);
  * with a sentence in `why` of the store. */
 int copy_follow(struct postgres_copy *copy);
 
-/* For the holder: reads all that is not here yet.  0; -EIO: the store does not answer; what
- * on_piece returned; or a negative errno of the cache. */
-int copy_complete(struct postgres_copy *copy);
+/* For the holder: reads all that is not here yet, and calls on_piece for each piece.  0; -EIO: the
+ * store does not answer; what on_piece returned, if that is not 0; or a negative errno of the
+ * cache. */
+int copy_complete(struct postgres_copy *copy, int (*on_piece)(void *arg, uint64_t bytes),
+                  void *arg);
 /* The files have the names that they have in the store, and the copy is the caller's.  0, or a
  * negative errno. */
 int copy_hand_over(struct postgres_copy *copy);

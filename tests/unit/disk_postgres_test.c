@@ -20,10 +20,11 @@
 
 #define SEGMENT "00000000000000000000.journal"
 #define SECOND "00000000000000065536.journal"
+#define THIRD "00000000000000131072.journal"
 #define TERMS "on on "
 enum {
     FILES_MAX = 16,
-    PIECES_MAX = 64,
+    PIECES_MAX = COPY_FOLLOW_ANSWERS + 1,
     FIELDS_MAX = 8,
     TEXT_BYTES = DISK_HOLDER_BYTES,
     BODY_BYTES = 2 * STORE_PIECE_BYTES + 1,
@@ -67,6 +68,7 @@ static struct {
     uint64_t dropped;    /* the file whose table is dropped behind the next list; 0: none */
     unsigned lists;      /* of files, that were answered */
     unsigned tables;     /* the number of each table */
+    size_t at_once;      /* pieces of one answer */
     unsigned fetches;    /* answers with pieces */
     /* What a commit finds in the cache, when its statements are here and when it is over. */
     uint8_t cached_before, cached_behind;
@@ -187,7 +189,9 @@ static void list_files(struct rows *rows)
 static bool list_pieces(const struct door_statement *statement, struct rows *rows)
 {
     uint64_t seq = number_of(statement, 0), at = number_of(statement, 1), before = 0;
-    for (size_t i = 0; i < server.piece_count && before < STORE_ANSWER_BYTES; i++) {
+    for (size_t i = 0;
+         i < server.piece_count && before < STORE_ANSWER_BYTES && rows->count < server.at_once;
+         i++) {
         const struct piece *piece = &server.pieces[i];
         char seq_text[TEXT_BYTES], at_text[TEXT_BYTES];
         bool is_behind = piece->seq > seq || (piece->seq == seq && piece->at > at);
@@ -389,6 +393,7 @@ static void begin(void)
 {
     memset(&server, 0, sizeof server);
     server.tables = 1;
+    server.at_once = STORE_PIECES_AT_ONCE;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         cr_assert(folder_make(&folders[i]));
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -418,15 +423,21 @@ static void count_copy(void *arg)
     *(unsigned *)arg += 1;
 }
 
+static struct door *new_door(void)
+{
+    struct door *door = calloc(1, sizeof *door);
+    cr_assert_not_null(door);
+    door->ops = &server_ops;
+    return door;
+}
+
 static struct disk *must_open(int machine)
 {
     struct disk_shard shard = {
         .number = 5, .cache = folders[machine].path, .on_copy = count_copy, .on_copy_arg = &copies};
     struct disk *disk = NULL;
     char complaint[DISK_COMPLAINT_BYTES] = "";
-    struct door *door = calloc(1, sizeof *door);
-    cr_assert_not_null(door);
-    door->ops = &server_ops;
+    struct door *door = new_door();
     cr_assert_eq(disk_postgres_open_door(&door, "", &shard, &disk, complaint), 0, "%s", complaint);
     return disk;
 }
@@ -1081,164 +1092,189 @@ static void expect_no_copy(void *arg, const char *name)
     cr_expect_neq(strncmp(name, "copy", 4), 0, "%s is left", name);
 }
 
+/* One that has the shard and a file, and one that waits for it. */
+struct pair {
+    struct disk *holder;
+    int file;
+    struct disk *spare;
+};
+
+/* The file has so many bytes in a commit each; the spare has not looked yet. */
+static struct pair begin_pair(size_t commits, size_t count)
+{
+    struct pair pair = {.holder = must_take(0)};
+    pair.file = must_make(pair.holder, SEGMENT);
+    for (uint64_t i = 0; i < commits; i++)
+        write_and_sync(pair.holder, pair.file, count, i * count);
+    pair.spare = must_open(1);
+    server.lists = server.fetches = 0;
+    copies = 0;
+    return pair;
+}
+
+static void end_pair(struct pair *pair)
+{
+    pair->holder->ops->shut(pair->holder, pair->file);
+    disk_close(&pair->spare);
+    disk_close(&pair->holder);
+}
+
 /* And not what it has. */
 Test(disk_postgres, reads_what_came_since_it_looked_last)
 {
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, LAYOUT_NEXT);
-    write_and_sync(disk, file, 10, 0);
-    write_and_sync(disk, file, 10, 10);
-    int old = must_make(disk, SECOND);
-    write_and_sync(disk, old, 10, 0);
-    struct disk *spare = must_open(1);
-    must_wait(spare, 1);
-    copies = 0;
-    cr_assert_eq(disk->ops->rename(disk, LAYOUT_NEXT, SEGMENT), 0);
-    cr_assert_eq(disk->ops->unlink(disk, SECOND), 0);
-    write_and_sync(disk, file, 10, 20);
-    must_take_now(spare);
+    struct pair pair = begin_pair(2, 10);
+    int gone = must_make(pair.holder, SECOND);
+    write_and_sync(pair.holder, gone, 10, 0);
+    int next = must_make(pair.holder, LAYOUT_NEXT);
+    write_and_sync(pair.holder, next, 10, 0);
+    must_wait(pair.spare, 1);
+    cr_assert_eq(pair.holder->ops->unlink(pair.holder, SECOND), 0);
+    cr_assert_eq(pair.holder->ops->rename(pair.holder, LAYOUT_NEXT, THIRD), 0);
+    write_and_sync(pair.holder, next, 10, 10);
+    must_take_now(pair.spare);
     cr_expect_eq(copies, 1, "%u", copies);
-    must_read(spare, SEGMENT, 30);
-    cr_expect_eq(spare->ops->open(spare, LAYOUT_NEXT, DISK_READ), -ENOENT);
-    cr_expect_eq(spare->ops->open(spare, SECOND, DISK_READ), -ENOENT);
-    cr_assert_eq(spare->ops->list(spare, expect_no_copy, NULL), 0);
-    disk->ops->shut(disk, old);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    must_read(pair.spare, SEGMENT, 20);
+    must_read(pair.spare, THIRD, 20);
+    cr_expect_eq(pair.spare->ops->open(pair.spare, LAYOUT_NEXT, DISK_READ), -ENOENT);
+    cr_expect_eq(pair.spare->ops->open(pair.spare, SECOND, DISK_READ), -ENOENT);
+    cr_assert_eq(pair.spare->ops->list(pair.spare, expect_no_copy, NULL), 0);
+    end_pair(&pair);
 }
 
-/* Its next holder has them under its own numbers: it writes to them, and the one behind it reads
- * that. */
+/* Whoever took the shard writes on to the files that it followed, and the next one reads that. */
 Test(disk_postgres, goes_on_with_the_files_that_it_followed)
 {
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_and_sync(disk, file, 10, 0);
-    disk->ops->shut(disk, file);
-    struct disk *spare = must_open(1);
-    must_wait(spare, 1);
-    must_take_now(spare);
-    file = spare->ops->open(spare, SEGMENT, DISK_WRITE);
+    struct pair pair = begin_pair(1, 10);
+    must_wait(pair.spare, 1);
+    must_take_now(pair.spare);
+    int file = pair.spare->ops->open(pair.spare, SEGMENT, DISK_WRITE);
     cr_assert_geq(file, 0);
-    write_and_sync(spare, file, 10, 10);
-    spare->ops->shut(spare, file);
-    disk_close(&spare);
-    disk_close(&disk);
-    disk = must_take(0);
-    must_read(disk, SEGMENT, 20);
-    disk_close(&disk);
+    write_and_sync(pair.spare, file, 10, 10);
+    pair.spare->ops->shut(pair.spare, file);
+    end_pair(&pair);
+    struct disk *next = must_take(0);
+    must_read(next, SEGMENT, 20);
+    disk_close(&next);
+}
+
+/* The file has ten bytes of these, and ten zeros. */
+static void expect_ten(struct disk *disk, const char *ten)
+{
+    char found[20] = "";
+    int file = disk->ops->open(disk, SEGMENT, DISK_READ);
+    cr_expect_eq(disk_read_at(disk, file, found, sizeof found, 0), 20);
+    cr_expect_arr_eq(found, ten, 10);
+    cr_expect_arr_eq(found + 10, "\0\0\0\0\0\0\0\0\0\0", 10);
+    disk->ops->shut(disk, file);
 }
 
 /* The next server may lack what the one before showed, and have another piece at its place. */
 Test(disk_postgres, makes_its_copy_anew_in_another_session)
 {
     struct disk_owner owner;
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_and_sync(disk, file, 20, 0);
-    struct disk *spare = must_open(1);
-    must_wait(spare, 1);
+    struct pair pair = begin_pair(1, 20);
+    must_wait(pair.spare, 1);
     server.is_gone = true;
-    cr_expect_eq(spare->ops->lock(spare, false, &owner), -EWOULDBLOCK);
+    cr_expect_eq(pair.spare->ops->lock(pair.spare, false, &owner), -EWOULDBLOCK);
     server.is_gone = false;
     memset(server.pieces[0].body, 'x', 10);
     server.pieces[0].bytes = 10;
-    copies = 0;
-    must_take_now(spare);
+    must_take_now(pair.spare);
     cr_expect_eq(copies, 1);
-    char found[20] = "";
-    file = spare->ops->open(spare, SEGMENT, DISK_READ);
-    cr_expect_eq(disk_read_at(spare, file, found, sizeof found, 0), 20);
-    cr_expect_arr_eq(found, "xxxxxxxxxx\0\0\0\0\0\0\0\0\0\0", 20);
-    disk_close(&spare);
-    disk_close(&disk);
+    expect_ten(pair.spare, "xxxxxxxxxx");
+    end_pair(&pair);
 }
 
 /* Other tables under the same names have what they have, in the same session, too. */
 Test(disk_postgres, reads_tables_anew_that_were_restored)
 {
-    char found[20] = "";
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_and_sync(disk, file, 10, 0);
-    write_and_sync(disk, file, 10, 10);
-    struct disk *spare = must_open(1);
-    must_wait(spare, 1);
+    struct pair pair = begin_pair(2, 10);
+    must_wait(pair.spare, 1);
     free(server.pieces[--server.piece_count].body);
     server.tables++;
-    must_take_now(spare);
-    int copied = spare->ops->open(spare, SEGMENT, DISK_READ);
-    cr_expect_eq(disk_read_at(spare, copied, found, sizeof found, 0), 20);
-    cr_expect_arr_eq(found, bytes, 10);
-    cr_expect_arr_eq(found + 10, "\0\0\0\0\0\0\0\0\0\0", 10, "it was not restored");
-    spare->ops->shut(spare, copied);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    must_take_now(pair.spare);
+    expect_ten(pair.spare, bytes);
+    end_pair(&pair);
 }
 
 /* Whoever has all looks less often: each look asks the server for all of its files. */
 Test(disk_postgres, looks_at_each_tenth_attempt_when_it_is_not_behind)
 {
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_and_sync(disk, file, 10, 0);
-    struct disk *spare = must_open(1);
-    server.lists = 0;
-    must_wait(spare, COPY_FOLLOW_TRIES);
+    struct pair pair = begin_pair(1, 10);
+    must_wait(pair.spare, COPY_FOLLOW_TRIES);
     cr_expect_eq(server.lists, 1);
-    must_wait(spare, 1);
+    must_wait(pair.spare, 1);
     cr_expect_eq(server.lists, 2);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    end_pair(&pair);
 }
 
-/* The answer that reaches the bound is the last one of this look, and the next attempt looks. */
-Test(disk_postgres, reads_no_more_at_a_look_than_a_takeover_may_wait_for)
+/* A look ends with the answer that reaches the bound, and then the next attempt looks.  So many
+ * pieces reach it, which come in so many answers; with one less there are that many less. */
+struct bound {
+    size_t pieces;
+    size_t piece_bytes;
+    size_t at_once;
+    unsigned answers;
+    unsigned less;
+};
+
+static void expect_looks(const struct bound *bound, size_t pieces, unsigned first, unsigned all)
 {
-    enum { PIECES = COPY_FOLLOW_BYTES / STORE_PIECE_BYTES };
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    for (uint64_t i = 0; i < PIECES + 1; i++)
-        write_at(disk, file, STORE_PIECE_BYTES, i * STORE_PIECE_BYTES);
-    must_sync(disk, file);
-    cr_assert_eq(server.piece_count, PIECES + 1);
-    struct disk *spare = must_open(1);
-    server.fetches = server.lists = 0;
-    must_wait(spare, 1);
-    cr_expect_eq(server.fetches, 1, "%u", server.fetches);
-    must_wait(spare, 1);
-    cr_expect_eq(server.fetches, 2, "%u", server.fetches);
-    must_wait(spare, 1);
-    cr_expect_eq(server.lists, 2, "it is not behind any more");
-    copies = 0;
-    must_take_now(spare);
+    struct pair pair = begin_pair(0, 0);
+    server.at_once = bound->at_once;
+    for (uint64_t i = 0; i < pieces; i++) {
+        write_at(pair.holder, pair.file, bound->piece_bytes, i * bound->piece_bytes);
+        must_sync(pair.holder, pair.file);
+    }
+    must_wait(pair.spare, 1);
+    cr_expect_eq(server.fetches, first, "%u", server.fetches);
+    must_wait(pair.spare, 2);
+    cr_expect_eq(server.fetches, all, "%u", server.fetches);
+    cr_expect_eq(server.lists, pieces < bound->pieces ? 1 : 2, "%u", server.lists);
+    must_take_now(pair.spare);
     cr_expect_eq(copies, 0, "%u", copies);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    end_pair(&pair);
+    end();
+    begin();
+}
+
+static void expect_bound(const struct bound *bound)
+{
+    unsigned answers = bound->answers, fewer = answers - bound->less;
+    expect_looks(bound, bound->pieces - 1, fewer, fewer);
+    expect_looks(bound, bound->pieces, answers, answers);
+    expect_looks(bound, bound->pieces + 1, answers, answers + 1);
+}
+
+Test(disk_postgres, reads_so_many_bytes_at_a_look)
+{
+    expect_bound(&(struct bound){.pieces = COPY_FOLLOW_BYTES / STORE_PIECE_BYTES,
+                                 .piece_bytes = STORE_PIECE_BYTES,
+                                 .at_once = STORE_PIECES_AT_ONCE,
+                                 .answers = 1});
+}
+
+Test(disk_postgres, reads_so_many_answers_at_a_look)
+{
+    expect_bound(&(struct bound){.pieces = COPY_FOLLOW_ANSWERS,
+                                 .piece_bytes = 10,
+                                 .at_once = 1,
+                                 .answers = COPY_FOLLOW_ANSWERS,
+                                 .less = 1});
 }
 
 Test(disk_postgres, waits_on_where_a_file_goes_while_it_looks)
 {
-    struct disk *disk = must_take(0);
-    int gone = must_make(disk, SEGMENT);
-    write_and_sync(disk, gone, 10, 0);
-    int file = must_make(disk, SECOND);
-    write_and_sync(disk, file, 10, 0);
-    struct disk *spare = must_open(1);
+    struct pair pair = begin_pair(1, 10);
+    int file = must_make(pair.holder, SECOND);
+    write_and_sync(pair.holder, file, 10, 0);
     server.dropped = named(SEGMENT)->number;
-    must_wait(spare, 1);
+    must_wait(pair.spare, 1);
     cr_assert_eq(server.dropped, 0);
     row_of(named(SEGMENT)->number)->is_named = false;
-    must_take_now(spare);
-    must_read(spare, SECOND, 10);
-    disk->ops->shut(disk, gone);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    must_take_now(pair.spare);
+    must_read(pair.spare, SECOND, 10);
+    end_pair(&pair);
 }
 
 /* A spare without room for the copy could not take over: it says so at once. */
@@ -1246,25 +1282,51 @@ Test(disk_postgres, says_where_its_copy_cannot_be_written)
 {
     struct rlimit limit;
     struct disk_owner owner;
-    struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_at(disk, file, 8192, 0);
-    must_sync(disk, file);
-    struct disk *spare = must_open(1);
+    struct pair pair = begin_pair(1, 8192);
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     cr_assert_eq(sigaction(SIGXFSZ, &ignore, NULL), 0);
     struct rlimit small = {.rlim_cur = 4096, .rlim_max = limit.rlim_max};
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
     server.is_held = true;
-    cr_expect_eq(spare->ops->lock(spare, false, &owner), -EFBIG);
+    cr_expect_eq(pair.spare->ops->lock(pair.spare, false, &owner), -EFBIG);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    cr_assert_not_null(spare->why);
-    cr_expect_not_null(strstr(spare->why, folders[1].path), "%s", spare->why);
-    cr_expect_not_null(strstr(spare->why, "cannot be written: File too large"), "%s", spare->why);
-    disk->ops->shut(disk, file);
-    disk_close(&spare);
-    disk_close(&disk);
+    const char *why = pair.spare->why;
+    cr_assert_not_null(why);
+    cr_expect_not_null(strstr(why, folders[1].path), "%s", why);
+    cr_expect_not_null(strstr(why, "cannot be written: File too large"), "%s", why);
+    end_pair(&pair);
+}
+
+static int64_t write_nothing(struct disk *disk, int file, const struct iovec *pieces, int count,
+                             uint64_t offset)
+{
+    (void)disk, (void)file, (void)pieces, (void)count, (void)offset;
+    return -EIO;
+}
+
+/* The store fails with this errno, too, and is waited for. */
+Test(disk_postgres, waits_for_no_disk_that_fails)
+{
+    struct store store;
+    struct postgres_copy copy;
+    struct disk *folder = NULL;
+    char complaint[DISK_COMPLAINT_BYTES];
+    struct door *door = new_door();
+    struct pair pair = begin_pair(1, 10);
+    cr_assert_eq(store_init(&store, &door, "", 5, 0), 0);
+    cr_assert(store_connect(&store), "%s", store.why);
+    cr_assert_eq(disk_folder_open(folders[1].path, false, &folder, complaint), 0, "%s", complaint);
+    struct disk_ops ops = *folder->ops;
+    ops.write = write_nothing;
+    folder->ops = &ops;
+    copy_init(&copy, &store, folder);
+    cr_expect_eq(copy_follow(&copy), -EIO);
+    cr_expect_not_null(strstr(store.why, "cannot be written: Input/output error"), "%s", store.why);
+    copy_fini(&copy);
+    store_fini(&store);
+    disk_close(&folder);
+    end_pair(&pair);
 }
 
 /* ---- the cache ------------------------------------------------------------------------------- */
