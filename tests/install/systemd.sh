@@ -243,13 +243,14 @@ expect_kept
 # ---- what a start needs is away ---------------------------------------------------------------------
 # It is tried again for as long as it takes.
 control stop errbusd || fail "it does not stop"
-inside sh -c 'cd /var/lib/errbus && mv journal away && touch journal'
+inside sh -c 'cd /var/lib/errbus && mv journal away && touch file && ln -s file journal'
 control start --no-block errbusd || fail "it is not started"
 is_tried() {
     [ "$(of NRestarts)" -gt 10 ]
 }
 until_so 60 is_tried || fail "it is given up behind $(of NRestarts) restarts: '$(of ActiveState)'"
-inside sh -c 'cd /var/lib/errbus && rm journal && mv away journal'
+# In one step: a broker that is started meanwhile must not find nothing there, and make a journal.
+inside sh -c 'cd /var/lib/errbus && ln -s away back && mv -T back journal'
 until_so 60 is_of ActiveState active || fail "it does not start when it could: '$(of ActiveState)'"
 expect_kept
 
