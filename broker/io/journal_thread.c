@@ -755,6 +755,8 @@ void journal_thread_close(struct journal_thread **thread)
 
 /* ---- the loop's side ------------------------------------------------------------------------- */
 
+/* The thread may run at once, in the place of the loop, and takes the lock: so it is woken without
+ * it. */
 uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step **step)
 {
     struct journal_step *given = *step;
@@ -769,9 +771,9 @@ uint64_t journal_thread_give(struct journal_thread *thread, struct journal_step 
                                thread->waiting_bytes - given->bytes < JOURNAL_THREAD_STREAM_BYTES
                          : thread->waiting.first == NULL;
     thread_push(&thread->waiting, given);
+    pthread_mutex_unlock(&thread->lock);
     if (is_enough)
         pthread_cond_signal(&thread->work);
-    pthread_mutex_unlock(&thread->lock);
     return ticket;
 }
 
