@@ -1277,6 +1277,24 @@ Test(disk_postgres, waits_on_where_a_file_goes_while_it_looks)
     end_pair(&pair);
 }
 
+/* A look ends with the first file that is gone.  The next one may be gone, too, before it has a
+ * copy. */
+Test(disk_postgres, waits_on_where_a_file_goes_before_it_has_a_copy)
+{
+    struct pair pair = begin_pair(1, 10);
+    write_and_sync(pair.holder, must_make(pair.holder, SECOND), 10, 0);
+    write_and_sync(pair.holder, must_make(pair.holder, THIRD), 10, 0);
+    server.dropped = named(SEGMENT)->number;
+    must_wait(pair.spare, 1);
+    row_of(named(SEGMENT)->number)->is_named = false;
+    row_of(named(SECOND)->number)->is_named = false;
+    must_wait(pair.spare, COPY_FOLLOW_TRIES);
+    cr_expect_eq(server.lists, 2);
+    must_take_now(pair.spare);
+    must_read(pair.spare, THIRD, 10);
+    end_pair(&pair);
+}
+
 /* A spare without room for the copy could not take over: it says so at once. */
 Test(disk_postgres, says_where_its_copy_cannot_be_written)
 {
