@@ -105,9 +105,9 @@ bool core_port_out(struct core_port *port, struct core_port_out *out);
 /* What the last call decided, as a step for the journal; NULL: nothing, or no more.  Of
  * core_port_snapshot() in pieces of about bytes_max, otherwise whole.  Before core_port_out(). */
 struct journal_step *core_port_step(struct core_port *port, size_t bytes_max);
-/* Up to where before `end` the journal holds few payloads that are wanted, with at most bytes_max;
- * 0: there is no such place.  core_port_move() writes those payloads anew: each call gives the next
- * one as a step; *at begins at 0; NULL: no more. */
+/* Below which place payloads are to be written anew, because the journal holds little before `end`
+ * that is wanted: the oldest ones, of at most bytes_max; 0: none.  core_port_move() does that: each
+ * call gives the next one as a step; *at begins at 0; NULL: no more. */
 uint64_t core_port_sparse_below(const struct core_port *port, uint64_t end, uint64_t bytes_max);
 /* Bytes of all payloads below `end`; out_next: the position of the oldest other one. */
 uint64_t core_port_bytes_below(const struct core_port *port, uint64_t end, uint64_t *out_next);

@@ -220,26 +220,68 @@ uint64_t payload_oldest(const struct payload_table *table)
 /* Positions are counted in so many buckets: that is exact enough, and needs no order. */
 enum { BUCKETS = 256 };
 
+/* What is wanted from a position on, in buckets of this width. */
+struct wanted {
+    uint64_t from;
+    uint64_t width;
+    uint64_t bytes[BUCKETS];
+};
+
+static void count_wanted(const struct payload_table *table, uint64_t from, uint64_t end,
+                         struct wanted *out)
+{
+    *out = (struct wanted){.from = from, .width = journal_between(from, end) / BUCKETS + 1};
+    for (uint32_t i = 0; i < table->used; i++) {
+        const struct payload *payload = &table->items[i];
+        if (payload->bytes > 0 && payload->at >= from && payload->at < end)
+            out->bytes[journal_between(from, payload->at) / out->width] += payload->bytes;
+    }
+}
+
+/* Up to where all of it has no more than a fourth that is wanted; `from`: nowhere. */
+static uint64_t sparse_until(const struct wanted *wanted)
+{
+    uint64_t until = wanted->from;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < BUCKETS; i++) {
+        bytes += wanted->bytes[i];
+        if (bytes <= (i + 1) * wanted->width / PAYLOAD_SPARSE)
+            until = journal_ahead(wanted->from, (i + 1) * wanted->width);
+    }
+    return until;
+}
+
+/* Up to where no more than bytes_max are wanted.  Where the first bucket has more, it is looked at
+ * by itself, in smaller ones.  `from`: the first payload has more. */
+static uint64_t few_until(const struct payload_table *table, uint64_t from, uint64_t end,
+                          uint64_t bytes_max)
+{
+    struct wanted wanted;
+    for (;;) {
+        uint64_t bytes = 0;
+        uint64_t i = 0;
+        count_wanted(table, from, end, &wanted);
+        while (i < BUCKETS && bytes + wanted.bytes[i] <= bytes_max)
+            bytes += wanted.bytes[i++];
+        uint64_t until = journal_ahead(from, i * wanted.width);
+        if (i > 0 || wanted.width == 1)
+            return until < end ? until : end;
+        end = journal_ahead(from, wanted.width);
+    }
+}
+
 uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, uint64_t bytes_max)
 {
-    uint64_t wanted[BUCKETS] = {0};
+    struct wanted wanted;
     uint64_t oldest = payload_oldest(table);
     if (oldest >= end)
         return 0;
-    uint64_t width = journal_between(oldest, end) / BUCKETS + 1;
-    for (uint32_t i = 0; i < table->used; i++) {
-        const struct payload *payload = &table->items[i];
-        if (payload->bytes > 0 && payload->at < end)
-            wanted[journal_between(oldest, payload->at) / width] += payload->bytes;
-    }
-    uint64_t below = 0;
-    uint64_t bytes = 0;
-    for (uint64_t i = 0; i < BUCKETS && bytes + wanted[i] <= bytes_max; i++) {
-        bytes += wanted[i];
-        if (bytes <= (i + 1) * width / PAYLOAD_SPARSE)
-            below = journal_ahead(oldest, (i + 1) * width);
-    }
-    return below < end ? below : end;
+    count_wanted(table, oldest, end, &wanted);
+    uint64_t until = sparse_until(&wanted);
+    if (until == oldest)
+        return 0;
+    uint64_t below = few_until(table, oldest, until < end ? until : end, bytes_max);
+    return below > oldest ? below : 0;
 }
 
 uint64_t payload_bytes_below(const struct payload_table *table, uint64_t end, uint64_t *out_next)

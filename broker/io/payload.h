@@ -85,9 +85,10 @@ uint64_t payload_at(const struct payload_table *table, payload_id id);
 uint32_t payload_bytes(const struct payload_table *table, payload_id id);
 /* The lowest position of any; UINT64_MAX: none is in the journal. */
 uint64_t payload_oldest(const struct payload_table *table);
-/* Up to where the journal holds little that is wanted, between the oldest payload and `end`: what
- * is wanted there has bytes_max at most and is no more than a fourth (PAYLOAD_SPARSE) of it.
- * 0: nowhere. */
+/* Below which place payloads are to be written anew: the oldest ones, of bytes_max at most.  They
+ * are where the journal holds little that is wanted: from the oldest payload up to some place
+ * before `end`, that is no more than a fourth (PAYLOAD_SPARSE).  The oldest ones themselves may lie
+ * close together, as those do that were written anew before.  0: there are none. */
 enum { PAYLOAD_SPARSE = 4 };
 uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, uint64_t bytes_max);
 /* Bytes of all payloads below `end`; out_next: the lowest position of any other, or UINT64_MAX. */

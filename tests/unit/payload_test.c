@@ -303,6 +303,37 @@ Test(payload, knows_where_the_journal_holds_little)
     cr_expect_eq(payload_sparse_below(&table, 5000, 10000), 0, "none lies before");
 }
 
+/* Writes the payloads below that place anew, one behind the other; how many. */
+static int move_all_below(uint64_t below, uint64_t *to)
+{
+    uint32_t at = 0;
+    int count = 0;
+    payload_id id;
+    while ((id = payload_move(&table, &at, below)) != 0) {
+        payload_logged(&table, payload_key(&table, id), *to);
+        *to += 100;
+        count++;
+    }
+    return count;
+}
+
+/* Those that were written anew before are the oldest ones again: close together, and together with
+ * those behind them more than go at a time. */
+Test(payload, takes_what_lies_close_together_in_parts)
+{
+    payload_id ids[150];
+    uint64_t to = 1000000;
+    use_store(1000);
+    add_stored(ids, 150, 5000, 100);
+    for (int left = 150; left > 0;) {
+        int moved = move_all_below(payload_sparse_below(&table, 1000000, 1000), &to);
+        cr_assert(moved > 0 && moved <= 10, "%d", moved);
+        left -= moved;
+    }
+    cr_expect_eq(payload_sparse_below(&table, 1000000, 1000), 0);
+    cr_expect_eq(payload_oldest(&table), 1000000);
+}
+
 Test(payload, knows_what_stands_below_a_place)
 {
     payload_id ids[3];
