@@ -278,8 +278,6 @@ uint64_t payload_sparse_below(const struct payload_table *table, uint64_t end, u
         return 0;
     count_wanted(table, oldest, end, &wanted);
     uint64_t until = sparse_until(&wanted);
-    if (until == oldest)
-        return 0;
     uint64_t below = few_until(table, oldest, until < end ? until : end, bytes_max);
     return below > oldest ? below : 0;
 }

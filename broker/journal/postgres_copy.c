@@ -77,7 +77,7 @@ static int unlink_copied(struct postgres_copy *copy, const struct copied *copied
     char name[FORMAT_NAME_BYTES];
     shard_cache_name(copied->file.number, name);
     int result = copy->folder->ops->unlink(copy->folder, name);
-    return result == -ENOENT ? 0 : of_cache(copy, result); /* each look ended before it */
+    return result == -ENOENT ? 0 : of_cache(copy, result); /* no look came to it */
 }
 
 static int forget_unlisted(struct postgres_copy *copy)

@@ -6,7 +6,6 @@
 #include <bus/admin.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Each topic keeps the last of its values: a twelfth of all. */
 enum { TOPICS = 24, VALUES = 100, VALUE_BYTES = 256 * 1024, KEPT = 8 };

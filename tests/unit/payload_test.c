@@ -334,6 +334,22 @@ Test(payload, takes_what_lies_close_together_in_parts)
     cr_expect_eq(payload_oldest(&table), 1000000);
 }
 
+Test(payload, takes_no_more_than_may_go_at_a_time)
+{
+    static const struct {
+        uint64_t bytes_max;
+        int moved;
+    } cases[] = {{99, 0}, {100, 1}, {199, 1}, {200, 2}, {201, 2}};
+    payload_id ids[50];
+    uint64_t to = 1000000;
+    use_store(1000);
+    add_stored(ids, 50, 5000, 100);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t below = payload_sparse_below(&table, 1000000, cases[i].bytes_max);
+        cr_expect_eq(move_all_below(below, &to), cases[i].moved, "%zu", i);
+    }
+}
+
 Test(payload, knows_what_stands_below_a_place)
 {
     payload_id ids[3];
