@@ -170,8 +170,8 @@ static void carry_out(struct loop *loop)
     }
 }
 
-/* Sends what waited for the journal and is in it now. */
-static void say_kept(struct loop *loop)
+/* Sends what waited for the journal and is in it now, and reports how the journal is. */
+static void hear_journal(struct loop *loop)
 {
     struct held held;
     persistence_hear(&loop->persistence, loop->port, clock_monotonic_ns());
@@ -181,6 +181,8 @@ static void say_kept(struct loop *loop)
         send_out(loop, lane, held.conn, held.head, held.part, held.error_ns);
         buffer_unref(&held.part);
     }
+    if (persistence_report(&loop->persistence, loop->port, &loop->clock))
+        carry_out(loop);
 }
 
 /* Peers whose queue was full when the broker had a message for them.  A report about one may fill
@@ -609,7 +611,7 @@ enum {
     WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
 };
 
-/* Handles monitors and signals; sleeps until a descriptor is ready, unless there is work. */
+/* Handles all but the two sockets; sleeps until a descriptor is ready, unless there is work. */
 static void watch(struct loop *loop, bool is_busy)
 {
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
@@ -638,6 +640,8 @@ static void watch(struct loop *loop, bool is_busy)
         if (items[WATCH_MONITORS + i].revents != 0)
             drain_monitor(loop, (enum lane)i);
     web_child_hear(&loop->web, &items[WATCH_WEB]);
+    if (items[WATCH_JOURNAL].revents != 0)
+        hear_journal(loop); /* before anything is read: somebody waits for it */
     if (items[WATCH_SIGNALS].revents != 0)
         read_signals(loop);
 }
@@ -678,16 +682,13 @@ enum loop_end loop_run(struct loop *loop)
         settle_shards(loop);
         authentication_answer(&loop->authentication, &loop->admission.connections);
         look_at_access(loop);
-        if (loop->web.due_ns != INT64_MAX)
-            web_child_start(&loop->web, clock_monotonic_ns());
+        web_child_start(&loop->web, clock_monotonic_ns());
         dismiss_new_connections(loop);
         tick(loop);
         who_log_sums(&loop->who, false);
-        say_kept(loop);
+        hear_journal(loop);
         unpark(loop); /* after reading, which may have made room */
         recall(loop);
-        if (persistence_report(&loop->persistence, loop->port, &loop->clock))
-            carry_out(loop);
         report_clogged(loop);
         failpoint_reach("round");
         service_manager_live(loop->manager, clock_monotonic_ns());
@@ -754,10 +755,9 @@ static bool open_core_port(struct loop *loop, const struct config *config, const
     struct core_port_now now = clock_now(&loop->clock);
     if (!endpoint_advertise(loop->channels[LANE_CONTROL].endpoint,
                             loop->channels[LANE_DATA].endpoint, config->advertise, advertised)) {
-        snprintf(
-            complaint, LOOP_COMPLAINT_BYTES,
-            "cannot advertise '%s': give a host name, HOST:PORT, tcp://HOST:PORT or ipc://PATH",
-            config->advertise);
+        snprintf(complaint, LOOP_COMPLAINT_BYTES,
+                 "cannot advertise '%s': give HOST, HOST:PORT, tcp://HOST:PORT or ipc://PATH",
+                 config->advertise);
         return false;
     }
     options.broker = broker != 0 ? broker : now.random;
