@@ -60,7 +60,8 @@ struct door_answer {
     char state[DOOR_STATE_BYTES];
     char why[DOOR_WHY_BYTES];     /* a sentence, unless it is done */
     char check[DOOR_CHECK_BYTES]; /* what the check of the door found behind the commit */
-    void *rows;                   /* of the last statement, the door's; NULL: none */
+    uint64_t changed; /* rows that the last statement changed, of those that return none */
+    void *rows;       /* of the last statement that returns any, the door's; NULL: none */
 };
 
 struct door;

@@ -313,6 +313,8 @@ static void see_result(struct door_answer *out, PGresult *result)
         out->rows = result;
         return;
     }
+    if (status == PGRES_COMMAND_OK)
+        out->changed = strtoull(PQcmdTuples(result), NULL, 10);
     if (status == PGRES_FATAL_ERROR && out->verdict == DOOR_DONE) {
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         const char *message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);

@@ -62,10 +62,10 @@ struct store_found {
     unsigned hidden;      /* standbys of which this user may not see more */
     char terms[4 * STORE_TERMS_CHARACTERS + 1]; /* the settings that a commit depends on */
 };
-/* Each commit and each look brings them along, as they were when it was made.  The door's check
- * brings them along, too, as they are when no standby is waited for any more.  A server that sets
- * the quorum aside signals its sessions first, and then ends all waits.  So a commit whose wait was
- * ended by that is noticed.  Neither costs a round trip. */
+/* Each commit is made under the settings that were looked at, or not at all; each look brings them
+ * along.  The door's check brings them along, too, as they are when no standby is waited for any
+ * more.  A server that sets the quorum aside signals its sessions first, and then ends all waits.
+ * So a commit whose wait was ended by that is noticed.  Neither costs a round trip. */
 #define STORE_TERMS                                                                                \
     "left(current_setting('fsync') || ' ' || current_setting('full_page_writes') || ' ' ||"        \
     " current_setting('synchronous_standby_names'), 255)"

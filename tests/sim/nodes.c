@@ -320,10 +320,14 @@ static void renew(struct tables *tables, const struct link *link,
     tables->is_free = false;
 }
 
-static bool is_holder(const struct tables *tables, const struct door_statement *statement,
-                      unsigned i)
+static const char *terms_of(const struct nodes *nodes)
 {
-    return strcmp(tables->holder, (const char *)statement->params[i].bytes.data) == 0;
+    return nodes->is_set_aside ? ASIDE_TERMS : TERMS;
+}
+
+static bool is_text(const struct door_statement *statement, unsigned i, const char *text)
+{
+    return strcmp(text, (const char *)statement->params[i].bytes.data) == 0;
 }
 
 /* false: the row is not as it must be, so all is undone. */
@@ -332,7 +336,8 @@ static bool fence(struct tables *tables, const struct link *link,
 {
     if ((says(statement, "epoch = $2") && tables->epoch != number_of(statement, 1)) ||
         (says(statement, "seq = $3::int8 - 1") && tables->seq + 1 != number_of(statement, 2)) ||
-        (says(statement, "holder = $4") && !is_holder(tables, statement, 3)))
+        (says(statement, "holder = $4") && !is_text(statement, 3, tables->holder)) ||
+        (says(statement, "= $5") && !is_text(statement, 4, terms_of(link->nodes))))
         return false;
     tables->seq = number_of(statement, 2);
     renew(tables, link, statement);
@@ -357,7 +362,7 @@ static bool may_take(const struct tables *tables, const struct link *link,
     bool is_gone =
         tables->ends_ms < nodes->now_ms + ms_behind(statement, "(ends < clock_timestamp() + ") &&
         (!says(statement, "NOT EXISTS") || !is_there(nodes, tables->session));
-    return tables->is_free || is_holder(tables, statement, 1) ||
+    return tables->is_free || is_text(statement, 1, tables->holder) ||
            (is_settled && (is_over || is_gone));
 }
 
@@ -396,11 +401,6 @@ static struct row *add_row(struct rows *rows, const char *const *fields, size_t 
     for (size_t i = 0; i < count; i++)
         snprintf(row->texts[i], TEXT_BYTES, "%s", fields[i]);
     return row;
-}
-
-static const char *terms_of(const struct nodes *nodes)
-{
-    return nodes->is_set_aside ? ASIDE_TERMS : TERMS;
 }
 
 static struct row *answer_row(struct rows *rows, const struct tables *tables,
@@ -458,13 +458,12 @@ static void list_pieces(struct rows *rows, const struct tables *tables,
 
 /* What changes the tables.  The SQLSTATE of what it cannot carry out; NULL: none. */
 static const char *change(struct tables *tables, const struct link *link,
-                          const struct door_statement *statement, struct rows *rows,
+                          const struct door_statement *statement, struct door_answer *out,
                           bool *is_changed)
 {
-    const char *const fenced[] = {terms_of(link->nodes)};
     bool is_fence = begins(statement, "UPDATE errbus_shard SET seq = CASE");
     bool is_ours = tables->epoch == number_of(statement, 1) &&
-                   (!says(statement, "holder = $3") || is_holder(tables, statement, 2));
+                   (!says(statement, "holder = $3") || is_text(statement, 2, tables->holder));
     *is_changed = true;
     if (begins(statement, "CREATE TABLE errbus_piece_"))
         row_of(tables, table_of(statement))->has_table = true;
@@ -482,9 +481,9 @@ static const char *change(struct tables *tables, const struct link *link,
         tables->is_free = true;
     else if (begins(statement, "WITH taken AS (UPDATE errbus_shard") &&
              take(tables, link, statement))
-        answer_row(rows, tables, link->nodes);
+        answer_row(out->rows, tables, link->nodes);
     else if (is_fence && fence(tables, link, statement))
-        add_row(rows, fenced, 1);
+        out->changed = 1;
     else
         *is_changed = begins(statement, STORE_CONFIRM); /* it is committed, and changes no table */
     return is_fence && !*is_changed ? "22012" : NULL;
@@ -559,7 +558,7 @@ static size_t carry_out(struct link *link, const struct door_statement *statemen
     struct tables *tables = copy_tables(nodes, before);
     for (size_t i = 0; i < count && out->verdict == DOOR_DONE; i++) {
         bool is_changed = false;
-        const char *state = change(tables, link, &statements[i], out->rows, &is_changed);
+        const char *state = change(tables, link, &statements[i], out, &is_changed);
         if (state != NULL) {
             out->verdict = DOOR_REFUSED;
             snprintf(out->state, sizeof out->state, "%s", state);

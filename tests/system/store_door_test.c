@@ -4,8 +4,11 @@
 #include "tests/lib/postgres.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#define QUORUM "ANY 1 (node0, node1)"
 #define SLOW "SELECT pg_sleep(3)"
 #define WORKS "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = '" SLOW "'"
 
@@ -56,6 +59,81 @@ Test(store_door, lets_the_caller_work_while_the_server_does, .timeout = 120)
     run(door, "SELECT 1", DOOR_DOUBT);
     cr_expect_eq(calls, 2);
     door->ops->close(door);
+    postgres_fini(&postgres);
+}
+
+static void give_up(struct door *door)
+{
+    atomic_store(&door->is_given_up, true);
+}
+
+static int commit(struct store *store)
+{
+    struct store_change change;
+    store_change_init(&change);
+    int result = store_commit(store, &change);
+    store_change_fini(&change);
+    return result;
+}
+
+static uint64_t committed(void)
+{
+    char seq[32];
+    cr_assert(postgres_query(&postgres, 0, "SELECT seq FROM errbus_shard", seq, sizeof seq), "%s",
+              postgres.why);
+    return strtoull(seq, NULL, 10);
+}
+
+/* The server has no look at its settings but this commit.  Nothing of it is there. */
+Test(store_door, commits_nothing_under_settings_that_nobody_looked_at, .timeout = 120)
+{
+    struct store store;
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING); /* as above */
+    cr_assert(postgres_start(&postgres, 1), "%s", postgres.why);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    struct door_ops ops = *door->ops;
+    ops.rest = give_up;
+    door->ops = &ops;
+    cr_assert_eq(store_init(&store, &door, postgres.conninfo, 0, 1), 0);
+    cr_assert(store_connect(&store), "%s", store.why);
+    cr_assert_eq(store_prepare(&store), 0, "%s", store.why);
+    cr_assert_eq(store_take(&store), 0, "%s", store.why);
+    cr_assert_eq(commit(&store), 0, "%s", store.why);
+    uint64_t before = committed();
+    cr_expect_eq(store.seq, before);
+    cr_assert(postgres_set_standbys(&postgres, 0, ""), "%s", postgres.why);
+    cr_expect_eq(commit(&store), -ECANCELED);
+    cr_expect_eq(committed(), before);
+    cr_assert(postgres_set_standbys(&postgres, 0, QUORUM), "%s", postgres.why);
+    atomic_store(&store.door->is_given_up, false);
+    cr_assert_eq(commit(&store), 0, "%s", store.why);
+    cr_expect_eq(committed(), before + 1);
+    store_fini(&store);
+    postgres_fini(&postgres);
+}
+
+/* A row that is gone is no row that was changed. */
+Test(store_door, counts_no_commit_whose_row_is_gone, .timeout = 120)
+{
+    struct store store;
+    char gone[32];
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING); /* as above */
+    cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    cr_assert_eq(store_init(&store, &door, postgres.conninfo, 0, 0), 0);
+    cr_assert(store_connect(&store), "%s", store.why);
+    cr_assert_eq(store_prepare(&store), 0, "%s", store.why);
+    cr_assert_eq(store_take(&store), 0, "%s", store.why);
+    cr_assert_eq(commit(&store), 0, "%s", store.why);
+    cr_assert(
+        postgres_query(&postgres, 0, "DELETE FROM errbus_shard RETURNING shard", gone, sizeof gone),
+        "%s", postgres.why);
+    cr_expect_eq(commit(&store), -DISK_FORGOT);
+    store_fini(&store);
     postgres_fini(&postgres);
 }
 

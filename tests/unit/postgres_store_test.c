@@ -29,6 +29,7 @@ struct script {
     size_t count;
     size_t at;
     unsigned commits; /* calls whose last statement is a fence */
+    unsigned unfit;   /* of them, under settings that are not those of the last greeting */
     unsigned looks;   /* calls that ask for the row */
     unsigned connects;
     unsigned rests;
@@ -56,13 +57,25 @@ static void script_disconnect(struct door *door)
     (void)door;
 }
 
+static bool has_text(const struct door_statement *statement, const char *text)
+{
+    bool is_there = false;
+    for (unsigned i = 0; i < statement->count; i++)
+        is_there |= span_equal(statement->params[i].bytes, span_text(text));
+    return is_there;
+}
+
 static void script_run(struct door *door, const struct door_statement *statements, size_t count,
                        struct door_answer *out)
 {
     (void)door;
     *out = (struct door_answer){.verdict = DOOR_DONE};
-    if (strstr(statements[count - 1].sql, "ELSE 1 / (seq - seq) END") != NULL)
+    const struct door_statement *last = &statements[count - 1];
+    if (strstr(last->sql, "ELSE 1 / (seq - seq) END") != NULL) {
         script.commits++;
+        script.unfit += strstr(last->sql, STORE_TERMS " = $5") == NULL ||
+                        !span_equal(last->params[4].bytes, span_text(store.found.terms));
+    }
     if (strstr(statements[count - 1].sql, "SELECT epoch::text, seq::text") != NULL) {
         script.looks++;
         script.lonely_looks += strcmp(statements[0].sql, STORE_CONFIRM) != 0;
@@ -72,8 +85,7 @@ static void script_run(struct door *door, const struct door_statement *statement
     for (size_t i = 0; i < count; i++)
         script.ours += strstr(statements[i].sql, "UPDATE errbus_shard") != NULL &&
                        strstr(statements[i].sql, "AND holder = $") != NULL &&
-                       span_equal(statements[i].params[statements[i].count - 1].bytes,
-                                  span_text(store.holder));
+                       has_text(&statements[i], store.holder);
     cr_assert_lt(script.at, script.count, "nothing more was expected: %s",
                  statements[count - 1].sql);
     struct scripted *answer = &script.answers[script.at++];
@@ -82,6 +94,7 @@ static void script_run(struct door *door, const struct door_statement *statement
     snprintf(out->why, sizeof out->why, "%s", "as the test wants");
     snprintf(out->check, sizeof out->check, "%s",
              answer->check != NULL ? answer->check : store.found.terms);
+    out->changed = answer->fields[0] != NULL;
     out->rows = answer;
 }
 
@@ -139,6 +152,7 @@ static void begin(void)
 static void end(void)
 {
     must(script.at == script.count); /* all was asked */
+    must(script.unfit == 0);
     store_fini(&store);
 }
 
@@ -436,17 +450,30 @@ static void expect_away(const char *text)
         cr_expect_not_null(strstr(why, text), "%s", why);
 }
 
-/* It was made before anybody looked at these settings, so it may be on no standby. */
-Test(postgres_store, looks_again_after_a_commit_under_other_settings)
+/* The server undid it, for nobody had looked at these settings.  It is made again under them. */
+Test(postgres_store, commits_again_what_was_undone_for_other_settings)
 {
-    script.answers[script.count++] =
-        (struct scripted){.verdict = DOOR_DONE, .fields = {OTHER_TERMS}};
+    expect_run(DOOR_REFUSED, "22012");
+    expect_row_under(OTHER_TERMS, "7");
     expect_strict_greeting();
-    expect_row_under(OTHER_TERMS, "8");
+    expect_row_under(OTHER_TERMS, "7");
+    expect_run(DOOR_DONE, NULL);
     cr_expect_eq(commit(), 0);
     cr_expect_eq(store.seq, 8);
-    cr_expect_eq(script.commits, 1);
+    cr_expect_eq(script.commits, 2);
     cr_expect_eq(script.connects, 1);
+    expect_away("");
+}
+
+/* They were others when it was made, and are as before when the server is looked at. */
+Test(postgres_store, says_why_a_commit_is_tried_again_under_the_same_settings)
+{
+    expect_run(DOOR_REFUSED, "22012");
+    expect_row("3", "7");
+    expect_run(DOOR_DONE, NULL);
+    cr_expect_eq(commit(), 0);
+    cr_expect_eq(script.rests, 1);
+    cr_expect_not_null(strstr(script.away, "other settings for a moment"), "%s", script.away);
     expect_away("");
 }
 
