@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define QUORUM "ANY 1 (node0, node1)"
 #define SLOW "SELECT pg_sleep(3)"
@@ -67,6 +68,24 @@ static void give_up(struct door *door)
     atomic_store(&door->is_given_up, true);
 }
 
+/* Of a server that is started for it, with so many standbys, of which one must confirm. */
+static void take_shard(struct store *store, unsigned standbys)
+{
+    cr_assert(postgres_start(&postgres, standbys), "%s", postgres.why);
+    struct door *door = door_new();
+    cr_assert_not_null(door);
+    cr_assert_eq(store_init(store, &door, postgres.conninfo, 0, standbys), 0);
+    cr_assert(store_connect(store), "%s", store->why);
+    cr_assert_eq(store_prepare(store), 0, "%s", store->why);
+    cr_assert_eq(store_take(store), 0, "%s", store->why);
+}
+
+static void leave_shard(struct store *store)
+{
+    store_fini(store);
+    postgres_fini(&postgres);
+}
+
 static int commit(struct store *store)
 {
     struct store_change change;
@@ -90,16 +109,10 @@ Test(store_door, commits_nothing_under_settings_that_nobody_looked_at, .timeout 
     struct store store;
     if (!postgres_is_installed())
         cr_skip_test(POSTGRES_MISSING); /* as above */
-    cr_assert(postgres_start(&postgres, 1), "%s", postgres.why);
-    struct door *door = door_new();
-    cr_assert_not_null(door);
-    struct door_ops ops = *door->ops;
+    take_shard(&store, 1);
+    struct door_ops ops = *store.door->ops;
     ops.rest = give_up;
-    door->ops = &ops;
-    cr_assert_eq(store_init(&store, &door, postgres.conninfo, 0, 1), 0);
-    cr_assert(store_connect(&store), "%s", store.why);
-    cr_assert_eq(store_prepare(&store), 0, "%s", store.why);
-    cr_assert_eq(store_take(&store), 0, "%s", store.why);
+    store.door->ops = &ops;
     cr_assert_eq(commit(&store), 0, "%s", store.why);
     uint64_t before = committed();
     cr_expect_eq(store.seq, before);
@@ -110,8 +123,43 @@ Test(store_door, commits_nothing_under_settings_that_nobody_looked_at, .timeout 
     atomic_store(&store.door->is_given_up, false);
     cr_assert_eq(commit(&store), 0, "%s", store.why);
     cr_expect_eq(committed(), before + 1);
-    store_fini(&store);
-    postgres_fini(&postgres);
+    leave_shard(&store);
+}
+
+/* With the name of a standby that is not there, of so many characters of two bytes each. */
+static void set_long_standbys(unsigned characters)
+{
+    char name[2 * STORE_TERMS_CHARACTERS + 1] = "";
+    char sql[2 * STORE_TERMS_CHARACTERS + 200], answer[16];
+    for (unsigned i = 0; i < characters; i++)
+        memcpy(name + 2 * (size_t)i, "\xc3\xa4", 3);
+    snprintf(sql, sizeof sql,
+             "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (node0, node1, \"%s\")'", name);
+    (void)postgres_query(&postgres, 0, sql, answer, sizeof answer); /* it answers nothing */
+    cr_assert(postgres_query(&postgres, 0, "SELECT pg_reload_conf()", answer, sizeof answer), "%s",
+              postgres.why);
+    snprintf(sql, sizeof sql,
+             "SELECT 1 WHERE strpos(current_setting('synchronous_standby_names'), '\"%s\"') > 0",
+             name);
+    cr_assert(postgres_await(&postgres, 0, sql), "%s", postgres.why);
+}
+
+/* Of so many characters that all are compared, and of one more. */
+Test(store_door, commits_under_settings_of_any_length, .timeout = 120)
+{
+    struct store store;
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING); /* as above */
+    take_shard(&store, 1);
+    unsigned others = (unsigned)strlen("on on ANY 1 (node0, node1, \"\")");
+    for (unsigned all = STORE_TERMS_CHARACTERS - 1; all <= STORE_TERMS_CHARACTERS + 1; all++) {
+        unsigned compared = all < STORE_TERMS_CHARACTERS ? all : STORE_TERMS_CHARACTERS;
+        set_long_standbys(all - others);
+        cr_assert_eq(commit(&store), 0, "%s", store.why);
+        cr_expect_eq(store.seq, committed());
+        cr_expect_eq(strlen(store.found.terms), compared + (all - others));
+    }
+    leave_shard(&store);
 }
 
 /* A row that is gone is no row that was changed. */
@@ -121,20 +169,13 @@ Test(store_door, counts_no_commit_whose_row_is_gone, .timeout = 120)
     char gone[32];
     if (!postgres_is_installed())
         cr_skip_test(POSTGRES_MISSING); /* as above */
-    cr_assert(postgres_start(&postgres, 0), "%s", postgres.why);
-    struct door *door = door_new();
-    cr_assert_not_null(door);
-    cr_assert_eq(store_init(&store, &door, postgres.conninfo, 0, 0), 0);
-    cr_assert(store_connect(&store), "%s", store.why);
-    cr_assert_eq(store_prepare(&store), 0, "%s", store.why);
-    cr_assert_eq(store_take(&store), 0, "%s", store.why);
+    take_shard(&store, 0);
     cr_assert_eq(commit(&store), 0, "%s", store.why);
     cr_assert(
         postgres_query(&postgres, 0, "DELETE FROM errbus_shard RETURNING shard", gone, sizeof gone),
         "%s", postgres.why);
     cr_expect_eq(commit(&store), -DISK_FORGOT);
-    store_fini(&store);
-    postgres_fini(&postgres);
+    leave_shard(&store);
 }
 
 /* A server whose client is gone without a word learns it soon, and keeps no locks for it. */
