@@ -561,18 +561,15 @@ static void read_signals(struct loop *loop)
     while (read(loop->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) {
             reload_access(loop);
-            continue;
-        }
-        if (info.ssi_signo == SIGCHLD) {
+        } else if (info.ssi_signo == SIGCHLD) {
             web_child_reap(&loop->web, clock_monotonic_ns());
-            continue;
-        }
-        if (loop->is_stopping) {
+        } else if (loop->is_stopping) {
             remove_endpoints(loop);
             _exit(128 + (int)info.ssi_signo);
+        } else {
+            signals_log_stop(&info);
+            begin_stop(loop);
         }
-        signals_log_stop(&info);
-        begin_stop(loop);
     }
 }
 
@@ -611,8 +608,8 @@ enum {
     WATCH_SOCKETS = WATCH_MONITORS + LANE_COUNT
 };
 
-/* Handles all but the two sockets; sleeps until a descriptor is ready, unless there is work. */
-static void watch(struct loop *loop, bool is_busy)
+/* Handles monitors and signals; sleeps, unless there is work.  Whether the journal has news. */
+static bool watch(struct loop *loop, bool is_busy)
 {
     struct pollfd items[WATCH_SOCKETS + LANE_COUNT];
     bool reads_data = may_read_data(loop);
@@ -635,15 +632,14 @@ static void watch(struct loop *loop, bool is_busy)
     int count = poll(items, sizeof items / sizeof items[0], is_busy ? 0 : (int)wait_ms(loop));
     must(count >= 0 || errno == EINTR);
     if (count <= 0)
-        return;
+        return false;
     for (int i = 0; i < LANE_COUNT; i++)
         if (items[WATCH_MONITORS + i].revents != 0)
             drain_monitor(loop, (enum lane)i);
     web_child_hear(&loop->web, &items[WATCH_WEB]);
-    if (items[WATCH_JOURNAL].revents != 0)
-        hear_journal(loop); /* before anything is read: somebody waits for it */
     if (items[WATCH_SIGNALS].revents != 0)
         read_signals(loop);
+    return items[WATCH_JOURNAL].revents != 0;
 }
 
 /* The broker must end: it cannot read a value back, or cannot write the journal. */
@@ -663,6 +659,7 @@ static bool is_over(const struct loop *loop)
 
 enum loop_end loop_run(struct loop *loop)
 {
+    bool has_news = false;
     drain_monitors(loop); /* see ready.h */
     service_manager_ready(loop->manager, clock_monotonic_ns());
     while (!is_over(loop)) {
@@ -673,6 +670,8 @@ enum loop_end loop_run(struct loop *loop)
             read_signals(loop);
             continue;
         }
+        if (has_news)
+            hear_journal(loop); /* before anything is read, and never where it must be mute */
         bool is_busy = read_lane(loop, LANE_CONTROL, CONTROL_TURN_PARTS, SIZE_MAX);
         tell_closed(loop, LANE_CONTROL);
         let_newcomers_in(loop, false);
@@ -692,7 +691,7 @@ enum loop_end loop_run(struct loop *loop)
         report_clogged(loop);
         failpoint_reach("round");
         service_manager_live(loop->manager, clock_monotonic_ns());
-        watch(loop, is_busy || is_broken(loop));
+        has_news = watch(loop, is_busy || is_broken(loop));
     }
     who_log_sums(&loop->who, true);
     if (is_broken(loop))
