@@ -234,7 +234,7 @@ static uint64_t movable_below(const struct persistence *persistence, const struc
     if (persistence->news.state != JOURNAL_IS_WELL)
         return 0;
     return core_port_sparse_below(port, journal_back(persistence->news.next, recent),
-                                  PERSISTENCE_MOVE_BYTES);
+                                  persistence_movable_bytes(persistence->news.aside));
 }
 
 /* Whether a full disk has room for so many checkpoints, and for a part of what is set aside beside

@@ -67,8 +67,8 @@ enum {
 #define PERSISTENCE_TRIM_BYTES (PERSISTENCE_CHECKPOINT_BYTES / 4)
 enum { PERSISTENCE_TRIM_MS = 100 };
 /* Before a checkpoint, old values that keep many files of the journal are written again: as many as
- * may wait at once.  The newest ones are left, because most of them will be gone by the next
- * checkpoint. */
+ * may wait at once, at most.  The newest ones are left, because most of them will be gone by the
+ * next checkpoint. */
 #define PERSISTENCE_MOVE_BYTES JOURNAL_THREAD_WAITING_BYTES
 #define PERSISTENCE_RECENT_BYTES (2 * PERSISTENCE_CHECKPOINT_BYTES)
 
@@ -84,6 +84,14 @@ enum { PERSISTENCE_MEASURE_MS = 1000 };
 /* A disk that has room may be full when what waits is written.  So of what is set aside, half is
  * for a checkpoint, a fourth for values that wait, and an eighth for all else. */
 enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
+
+/* So many bytes are moved before a checkpoint where so many are set aside.  They wait as values do,
+ * and the disk may be full by then. */
+static inline uint64_t persistence_movable_bytes(uint64_t aside)
+{
+    uint64_t part = aside / PERSISTENCE_VALUE_SHARES;
+    return part < PERSISTENCE_MOVE_BYTES ? part : PERSISTENCE_MOVE_BYTES;
+}
 
 /* Less than the time after which another broker takes over a shard (STORE_LEASE_MS), and less than
  * the resume window of parties. */

@@ -7,8 +7,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-/* Each topic keeps the last of its values: a twelfth of all. */
-enum { TOPICS = 24, VALUES = 100, VALUE_BYTES = 256 * 1024, KEPT = 8 };
+/* Each topic keeps the last of its values: a twenty-fifth of all. */
+enum { TOPICS = 24, VALUES = 100, VALUE_BYTES = 256 * 1024, KEPT = 4 };
 
 static const char *const small_files[] = {
     "ERRBUS_NUMBER_CHECKPOINT_BYTES=8388608", "ERRBUS_NUMBER_CHECKPOINT_MS=0",
@@ -39,7 +39,7 @@ static struct bus_status_journal journal_now(void)
 Test(journal_size, lets_files_go_beside_values_that_are_kept)
 {
     cr_assert(revival_start_failing("process", small_files,
-                                    (const char *const[]){"--topic-keep", "2M", NULL}),
+                                    (const char *const[]){"--topic-keep", "1M", NULL}),
               "%s", process_complained(&stage.process));
     struct bus *alice = revival_open_patient("alice");
     for (int i = 0; i < TOPICS; i++)

@@ -887,6 +887,21 @@ Test(persistence, lets_go_what_was_taken_on_a_full_disk_without_another_checkpoi
     held_bytes = 0;
 }
 
+/* On a disk that is full by then, it must find its place in what is set aside. */
+Test(persistence, moves_no_more_than_the_part_for_values)
+{
+    static const struct {
+        uint64_t aside, bytes;
+    } cases[] = {{0, 0},
+                 {4095, 1023},
+                 {4096, 1024},
+                 {4 * PERSISTENCE_MOVE_BYTES - 4, PERSISTENCE_MOVE_BYTES - 1},
+                 {4 * PERSISTENCE_MOVE_BYTES, PERSISTENCE_MOVE_BYTES},
+                 {4 * PERSISTENCE_MOVE_BYTES + 4, PERSISTENCE_MOVE_BYTES}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_eq(persistence_movable_bytes(cases[i].aside), cases[i].bytes, "%zu", i);
+}
+
 /* A payload that was written anew has gone from its old place in the next checkpoint alone. */
 Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
 {
