@@ -225,6 +225,12 @@ static uint64_t movable_when_full(const struct persistence *persistence,
     return bytes <= PERSISTENCE_MOVE_BYTES && has_room && is_worth_it ? news->first_end : 0;
 }
 
+uint64_t persistence_movable_bytes(uint64_t aside)
+{
+    uint64_t part = aside / PERSISTENCE_VALUE_SHARES;
+    return part < PERSISTENCE_MOVE_BYTES ? part : PERSISTENCE_MOVE_BYTES;
+}
+
 /* Wanted payloads below this position are written again before a checkpoint; 0: none. */
 static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
 {

@@ -87,11 +87,7 @@ enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
 
 /* So many bytes are moved before a checkpoint where so many are set aside.  They wait as values do,
  * and the disk may be full by then. */
-static inline uint64_t persistence_movable_bytes(uint64_t aside)
-{
-    uint64_t part = aside / PERSISTENCE_VALUE_SHARES;
-    return part < PERSISTENCE_MOVE_BYTES ? part : PERSISTENCE_MOVE_BYTES;
-}
+uint64_t persistence_movable_bytes(uint64_t aside);
 
 /* Less than the time after which another broker takes over a shard (STORE_LEASE_MS), and less than
  * the resume window of parties. */
