@@ -71,6 +71,8 @@ static void give_up(struct door *door)
 /* Of a server that is started for it, with so many standbys, of which one must confirm. */
 static void take_shard(struct store *store, unsigned standbys)
 {
+    if (!postgres_is_installed())
+        cr_skip_test(POSTGRES_MISSING); /* the store is of a real server, as above */
     cr_assert(postgres_start(&postgres, standbys), "%s", postgres.why);
     struct door *door = door_new();
     cr_assert_not_null(door);
@@ -107,8 +109,6 @@ static uint64_t committed(void)
 Test(store_door, commits_nothing_under_settings_that_nobody_looked_at, .timeout = 120)
 {
     struct store store;
-    if (!postgres_is_installed())
-        cr_skip_test(POSTGRES_MISSING); /* as above */
     take_shard(&store, 1);
     struct door_ops ops = *store.door->ops;
     ops.rest = give_up;
@@ -148,8 +148,6 @@ static void set_long_standbys(unsigned characters)
 Test(store_door, commits_under_settings_of_any_length, .timeout = 120)
 {
     struct store store;
-    if (!postgres_is_installed())
-        cr_skip_test(POSTGRES_MISSING); /* as above */
     take_shard(&store, 1);
     unsigned others = (unsigned)strlen("on on ANY 1 (node0, node1, \"\")");
     for (unsigned all = STORE_TERMS_CHARACTERS - 1; all <= STORE_TERMS_CHARACTERS + 1; all++) {
@@ -167,8 +165,6 @@ Test(store_door, counts_no_commit_whose_row_is_gone, .timeout = 120)
 {
     struct store store;
     char gone[32];
-    if (!postgres_is_installed())
-        cr_skip_test(POSTGRES_MISSING); /* as above */
     take_shard(&store, 0);
     cr_assert_eq(commit(&store), 0, "%s", store.why);
     cr_assert(
