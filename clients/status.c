@@ -95,8 +95,20 @@ static bool show(const struct asked *asked, struct bus_admin *admin, const char 
     return cli_flush_output(cli, out_exit);
 }
 
-/* Prints the status of one shard.  An exit code. */
-static int show_shard(const struct asked *asked, struct shards *shards, size_t index)
+/* Gives the next of so many shards its part of the time that is left: one that does not answer
+ * takes nothing from the others. */
+static void limit_wait(struct cli *cli, size_t shards_left)
+{
+    if (cli->wait_ms < 0) {
+        return;
+    }
+    cli->wait_ms = cli_left_ms(cli) / (int64_t)shards_left;
+    cli->started_ms = cli_now_ms();
+}
+
+/* Prints the status of one shard, of so many that are still to be asked.  An exit code. */
+static int show_shard(const struct asked *asked, struct shards *shards, size_t index,
+                      size_t shards_left)
 {
     struct cli there = asked->cli;
     struct shards_row shard = shards_at(shards, index);
@@ -107,6 +119,7 @@ static int show_shard(const struct asked *asked, struct shards *shards, size_t i
     snprintf(text, sizeof text, "%s: shard %" PRIu32, asked->cli.program, shard.number);
     there.program = text;
     there.server = shard.endpoint;
+    limit_wait(&there, shards_left);
     cli_admin_options(&there, &options);
     cli_waiting_begin(&there);
     enum bus_err err = shards_open(shards, index, &options, cli_open_ms(&there), &admin, &error);
@@ -134,7 +147,7 @@ static int show_shards(const struct asked *asked, struct shards *shards)
             continue;
         }
         is_found = true;
-        int shown = show_shard(asked, shards, i);
+        int shown = show_shard(asked, shards, i, asked->shard < 0 ? shards_count(shards) - i : 1);
         result = shown != CLI_OK ? shown : result;
     }
     if (is_found) {

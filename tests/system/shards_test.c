@@ -215,6 +215,7 @@ Test(shards, are_all_in_the_status_of_any_broker)
     static const char *const all[] = {"status", NULL};
     static const char *const one[] = {"status", "--shard", "2", "--json", NULL};
     static const char *const none[] = {"status", "--shard", "7", NULL};
+    static const char *const patient[] = {"status", "--wait", "6", NULL};
     struct process process = {0};
     struct bus *writers[SHARDS];
     start_shards();
@@ -244,6 +245,9 @@ Test(shards, are_all_in_the_status_of_any_broker)
     cr_expect_not_null(strstr(process_complained(&process), "shard 0: "), "%s",
                        process_complained(&process));
     cr_expect_eq(count_of(process_said(&process), "job job"), 2, "%s", process_said(&process));
+    process_fini(&process);
+    cr_expect_eq(run_errbus(&process, 1, patient), 5, "%s", process_complained(&process));
+    cr_expect_eq(count_of(process_said(&process), "job job"), 2, "it waits for shard 0 alone");
     process_fini(&process);
     for (int job = 1; job < SHARDS; job++)
         must_close(&writers[job]);
