@@ -132,6 +132,7 @@ static void keep_welcome(struct session *session, const struct msg_welcome *welc
     session->data_endpoint[welcome->data_endpoint.bytes] = 0;
     clock_offset_sample(&session->clock, session->hello_ns, welcome->broker_ns, session->now_ns);
     session->echo_broker_ns = 0;
+    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
     session->trip = (struct trip){0};
     session->is_trip_due = false;
     if (session->now_ns - session->hello_ns < TRIP_NEAR_NS) /* it may have waited for a journal */

@@ -95,20 +95,40 @@ static bool attach_message(struct session *session, struct msg *out)
     return true;
 }
 
+static void say_beat(struct session *session, struct msg *out)
+{
+    out->type = MSG_BEAT;
+    out->as.beat = (struct msg_beat){.sent_ns = session->now_ns,
+                                     .trip_ns = (uint64_t)trip_far_ns(&session->trip),
+                                     .broker_ns = session->echo_broker_ns,
+                                     .is_unjudged = trip_is_open(&session->trip)};
+}
+
+static void plan_beat(struct session *session)
+{
+    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
+}
+
+/* ATTACHED may wait for the journal for longer than a party may be silent. */
+static bool early_beat_message(struct session *session, struct msg *out)
+{
+    if (session->now_ns < session->beat_ns)
+        return false;
+    say_beat(session, out);
+    plan_beat(session);
+    return true;
+}
+
 static bool beat_message(struct session *session, struct msg *out)
 {
     bool is_due = session->now_ns >= session->beat_ns;
     if (!is_due && !session->is_trip_due)
         return false;
     session->is_trip_due = false;
-    out->type = MSG_BEAT;
-    out->as.beat = (struct msg_beat){.sent_ns = session->now_ns,
-                                     .trip_ns = (uint64_t)trip_far_ns(&session->trip),
-                                     .broker_ns = session->echo_broker_ns,
-                                     .is_unjudged = trip_is_open(&session->trip)};
+    say_beat(session, out);
     if (!is_due)
         return true;
-    session->beat_ns = session->now_ns + session->options.heartbeat_ms * SESSION_NS_PER_MS;
+    plan_beat(session);
     acks_beat(session);
     watch_beat(session);
     waiting_beat(session);
@@ -173,7 +193,9 @@ static bool stage_next(struct session *session)
         if (is_any)
             hello_message(session, &msg);
         break;
-    case PHASE_ATTACH: is_any = attach_message(session, &msg); break;
+    case PHASE_ATTACH:
+        is_any = attach_message(session, &msg) || early_beat_message(session, &msg);
+        break;
     case PHASE_UP:
         is_any = beat_message(session, &msg) || progress_message(session, &msg);
         if (is_any)

@@ -141,8 +141,12 @@ static inline int64_t link_deadline_ns(const struct session *session)
     int64_t silent_ns = later_ns(session->heard_ns, session_silence_ns(session));
     switch (session->phase) {
     case PHASE_WAIT: step_ns = session->retry_ns; break;
-    case PHASE_GREET:
-    case PHASE_ATTACH: step_ns = session->step_ns; break;
+    case PHASE_GREET: step_ns = session->step_ns; break;
+    case PHASE_ATTACH:
+        step_ns = session->step_ns;
+        if (session->stage_bytes == 0)
+            step_ns = earlier_ns(step_ns, session->beat_ns);
+        break;
     case PHASE_UP:
         /* While the link does not take what is staged, no BEAT can go out: nothing to wake for. */
         step_ns = silent_ns;
