@@ -15,8 +15,7 @@
 #define ASIDE_TERMS "on on "
 enum {
     FILES_MAX = 128, /* a table that could not be dropped stays for longer than a run takes */
-    PIECES_MAX = 384,
-    ROWS_MAX = FILES_MAX + PIECES_MAX,
+    ROWS_MAX = FILES_MAX + STORE_PIECES_AT_ONCE,
     FIELDS_MAX = 8,
     TEXT_BYTES = DISK_HOLDER_BYTES,
     NODES = 3,
@@ -25,12 +24,14 @@ enum {
     NOTICES_MS = 200, /* a node sees that a connection was closed, at most so much later */
 };
 
+/* Several tables may have it; it stays as it is. */
 struct piece {
-    uint64_t file;
+    struct piece *older;        /* of all that were ever written, to be freed */
+    const struct piece *before; /* in the same table */
     uint64_t seq;
     uint64_t at;
     size_t bytes;
-    char body[NODES_BODY_BYTES];
+    char body[];
 };
 struct file_row {
     uint64_t number;
@@ -38,6 +39,7 @@ struct file_row {
     char name[FORMAT_NAME_BYTES];
     bool is_named;
     bool has_table;
+    const struct piece *last; /* in its table */
 };
 /* A row of errbus_taken. */
 struct taken {
@@ -56,9 +58,7 @@ struct tables {
     bool is_free; /* ends is '-infinity' */
     struct taken taken[TAKEN_MAX];
     size_t file_count;
-    size_t piece_count;
     struct file_row files[FILES_MAX];
-    struct piece pieces[PIECES_MAX];
 };
 
 struct link {
@@ -80,6 +80,7 @@ struct nodes {
     size_t count;
     size_t room;
     struct tables *newest; /* of all ever made */
+    struct piece *piece;   /* the newest one of all */
     size_t has[NODES - 1]; /* positions of the standbys */
     uint64_t reign;        /* counts the nodes that took writes */
     int64_t up_ms;         /* when one takes writes again */
@@ -96,7 +97,7 @@ struct nodes {
     const char *wrong;
 };
 
-/* What a statement answers.  Rows that it has not are never touched: there are half a million
+/* What a statement answers.  Rows that it has not are never touched: there are over a million
  * bytes for them. */
 struct row {
     char texts[FIELDS_MAX][TEXT_BYTES];
@@ -281,27 +282,29 @@ static struct file_row *row_of(struct tables *tables, uint64_t number)
 }
 
 /* false: there is no table. */
-static bool insert_piece(struct tables *tables, const struct door_statement *statement)
+static bool insert_piece(struct tables *tables, struct nodes *nodes,
+                         const struct door_statement *statement)
 {
     struct span body = statement->params[2].bytes;
-    must(tables->piece_count < PIECES_MAX && body.bytes <= NODES_BODY_BYTES);
-    struct piece *piece = &tables->pieces[tables->piece_count++];
-    *piece = (struct piece){.file = table_of(statement),
+    struct file_row *row = row_of(tables, table_of(statement));
+    struct piece *piece = malloc(sizeof *piece + body.bytes);
+    must(piece != NULL);
+    *piece = (struct piece){.older = nodes->piece,
+                            .before = row->last,
                             .seq = number_of(statement, 0),
                             .at = number_of(statement, 1),
                             .bytes = body.bytes};
     memcpy(piece->body, body.data, body.bytes);
-    return row_of(tables, piece->file)->has_table;
+    nodes->piece = piece;
+    row->last = piece;
+    return row->has_table;
 }
 
 static void drop_table(struct tables *tables, uint64_t number)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < tables->piece_count; i++)
-        if (tables->pieces[i].file != number)
-            tables->pieces[kept++] = tables->pieces[i];
-    tables->piece_count = kept;
-    row_of(tables, number)->has_table = false;
+    struct file_row *row = row_of(tables, number);
+    row->has_table = false;
+    row->last = NULL;
 }
 
 static void name_file(struct tables *tables, const struct door_statement *statement)
@@ -439,20 +442,31 @@ static void list_files(struct rows *rows, const struct tables *tables, bool are_
     }
 }
 
+static bool is_behind(const struct piece *piece, const struct door_statement *statement)
+{
+    uint64_t seq = number_of(statement, 0), at = number_of(statement, 1);
+    return piece->seq > seq || (piece->seq == seq && piece->at > at);
+}
+
+/* The oldest ones behind a place, as many as one answer has. */
 static void list_pieces(struct rows *rows, const struct tables *tables,
                         const struct door_statement *statement)
 {
-    uint64_t seq = number_of(statement, 0), at = number_of(statement, 1);
-    for (size_t i = 0; i < tables->piece_count && rows->count < STORE_PIECES_AT_ONCE; i++) {
-        const struct piece *piece = &tables->pieces[i];
-        char seq_text[TEXT_BYTES], at_text[TEXT_BYTES];
-        const char *const fields[] = {seq_text, at_text};
-        if (piece->file != table_of(statement) || piece->seq < seq ||
-            (piece->seq == seq && piece->at <= at))
+    const struct piece *last = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < tables->file_count; i++)
+        if (tables->files[i].number == table_of(statement))
+            last = tables->files[i].last;
+    for (const struct piece *piece = last; piece != NULL; piece = piece->before)
+        count += is_behind(piece, statement);
+    rows->count = count < STORE_PIECES_AT_ONCE ? count : STORE_PIECES_AT_ONCE;
+    for (const struct piece *piece = last; count > 0; piece = piece->before) {
+        if (!is_behind(piece, statement) || --count >= rows->count)
             continue;
-        snprintf(seq_text, sizeof seq_text, "%" PRIu64, piece->seq);
-        snprintf(at_text, sizeof at_text, "%" PRIu64, piece->at);
-        add_row(rows, fields, 2)->body = span_of(piece->body, piece->bytes);
+        struct row *row = &rows->items[count];
+        *row = (struct row){.body = span_of(piece->body, piece->bytes)};
+        snprintf(row->texts[0], TEXT_BYTES, "%" PRIu64, piece->seq);
+        snprintf(row->texts[1], TEXT_BYTES, "%" PRIu64, piece->at);
     }
 }
 
@@ -468,7 +482,7 @@ static const char *change(struct tables *tables, const struct link *link,
     if (begins(statement, "CREATE TABLE errbus_piece_"))
         row_of(tables, table_of(statement))->has_table = true;
     else if (begins(statement, "INSERT INTO errbus_piece_"))
-        return insert_piece(tables, statement) ? NULL : "42P01";
+        return insert_piece(tables, link->nodes, statement) ? NULL : "42P01";
     else if (begins(statement, "INSERT INTO errbus_file"))
         name_file(tables, statement);
     else if (begins(statement, "DELETE FROM errbus_file"))
@@ -733,6 +747,10 @@ void nodes_free(struct nodes **nodes)
     for (struct tables *tables = (*nodes)->newest, *older; tables != NULL; tables = older) {
         older = tables->older;
         free(tables);
+    }
+    for (struct piece *piece = (*nodes)->piece, *older; piece != NULL; piece = older) {
+        older = piece->older;
+        free(piece);
     }
     free((*nodes)->history);
     free(*nodes);

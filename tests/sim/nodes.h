@@ -12,7 +12,7 @@
 #include "broker/journal/postgres_store.h"
 #include "tests/sim/dice.h"
 
-enum { NODES_CLIENTS_MAX = 4, NODES_BODY_BYTES = 64 };
+enum { NODES_CLIENTS_MAX = 4 };
 
 enum nodes_cut {
     NODES_WHOLE,
