@@ -35,6 +35,7 @@ struct ledger {
     uint32_t written;    /* so many records are on it, */
     uint32_t synced;     /* ... and so many stay there */
     bool has_begun_anew; /* what is written next is a snapshot */
+    bool is_lent;        /* the tape's journal */
 };
 
 static void shadow_end(struct ledger *ledger)
@@ -160,22 +161,59 @@ void ledger_end_step(struct ledger *ledger)
         ledger->records[ledger->record_count - 1].is_end = true;
 }
 
-void ledger_write(struct ledger *ledger)
+/* Where the last whole step ends. */
+static uint32_t whole_count(const struct ledger *ledger)
 {
-    uint32_t left = ledger->record_count - ledger->written;
-    struct span *step = calloc(left + 1, sizeof *step);
-    uint32_t count = 0;
-    must(step != NULL);
-    for (uint32_t i = ledger->written; ledger->tape != NULL && i < ledger->record_count; i++) {
-        step[count++] = buffer_span(ledger->records[i].bytes);
+    uint32_t count = ledger->record_count;
+    while (count > ledger->written && !ledger->records[count - 1].is_end)
+        count--;
+    return count;
+}
+
+static void write_steps(struct ledger *ledger, const struct span *records, uint32_t until)
+{
+    uint32_t from = ledger->written;
+    for (uint32_t i = ledger->written; i < until; i++) {
         if (!ledger->records[i].is_end)
             continue;
-        tape_write(ledger->tape, step, count, ledger->has_begun_anew);
+        tape_write(ledger->tape, records + (from - ledger->written), i + 1 - from,
+                   ledger->has_begun_anew);
         ledger->has_begun_anew = false;
-        ledger->written = i + 1;
-        count = 0;
+        from = i + 1;
     }
-    free(step);
+    ledger->written = until;
+}
+
+/* As one batch, as the journal thread of a broker does it.  That may wait for the store.  Meanwhile
+ * there may be more, or another broker may have the shard: then the ledger is about that one. */
+static void write_lent(struct ledger *ledger, const struct span *records, uint32_t until)
+{
+    uint32_t count = until - ledger->written;
+    struct buffer **kept = calloc(count, sizeof *kept);
+    must(kept != NULL);
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] = buffer_ref(ledger->records[ledger->written + i].bytes);
+    ledger->written = until;
+    tape_write(ledger->tape, records, count, false);
+    for (uint32_t i = 0; i < count; i++)
+        buffer_unref(&kept[i]);
+    free(kept);
+}
+
+void ledger_write(struct ledger *ledger)
+{
+    uint32_t until = whole_count(ledger);
+    if (ledger->tape == NULL || until == ledger->written)
+        return;
+    struct span *records = calloc(until - ledger->written, sizeof *records);
+    must(records != NULL);
+    for (uint32_t i = ledger->written; i < until; i++)
+        records[i - ledger->written] = buffer_span(ledger->records[i].bytes);
+    if (ledger->is_lent)
+        write_lent(ledger, records, until);
+    else
+        write_steps(ledger, records, until);
+    free(records);
 }
 
 void ledger_sync(struct ledger *ledger, uint32_t count)
@@ -199,13 +237,11 @@ static void lose(struct ledger *ledger, uint32_t count)
     ledger->written = ledger->synced = count;
 }
 
-const char *ledger_kill(struct ledger *ledger, enum tape_end end)
+/* Compares what the tape gives; it must have so many records, and loses what follows on it. */
+static const char *reread(struct ledger *ledger, uint32_t least)
 {
     uint32_t count = 0;
     struct span record;
-    if (ledger->tape == NULL)
-        return NULL;
-    tape_kill(ledger->tape, end);
     while (tape_read(ledger->tape, &record)) {
         if (count == ledger->written)
             return "more is on the disk than was written";
@@ -213,12 +249,48 @@ const char *ledger_kill(struct ledger *ledger, enum tape_end end)
             return "something else is on the disk than was written";
         count += 1;
     }
-    if (count < (end == TAPE_PROCESS ? ledger->written : ledger->synced))
+    if (count < least)
         return "what must be on the disk is not";
     if (count > 0 && !ledger->records[count - 1].is_end)
         return "half a step is on the disk";
     lose(ledger, count);
     return NULL;
+}
+
+const char *ledger_kill(struct ledger *ledger, enum tape_end end)
+{
+    if (ledger->tape == NULL)
+        return NULL;
+    tape_kill(ledger->tape, end);
+    return reread(ledger, end == TAPE_PROCESS ? ledger->written : ledger->synced);
+}
+
+const char *ledger_use_journal(struct ledger *ledger, struct journal *journal)
+{
+    tape_free(&ledger->tape);
+    ledger->tape = tape_new_lent(journal);
+    ledger->is_lent = true;
+    return reread(ledger, ledger->synced);
+}
+
+uint32_t ledger_written(const struct ledger *ledger)
+{
+    return ledger->written;
+}
+
+uint32_t ledger_writable(const struct ledger *ledger)
+{
+    return whole_count(ledger);
+}
+
+void ledger_note_synced(struct ledger *ledger, uint32_t count)
+{
+    ledger->synced = count;
+}
+
+void ledger_probe(struct ledger *ledger)
+{
+    tape_probe(ledger->tape);
 }
 
 void ledger_restore(struct ledger *ledger, uint32_t count)

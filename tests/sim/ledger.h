@@ -20,6 +20,18 @@ const char *ledger_add(struct ledger *ledger, struct buffer **record, payload_id
 uint32_t ledger_count(const struct ledger *ledger); /* records */
 /* From now on its records are on a simulated disk, too (tape.h). */
 void ledger_use_disk(struct ledger *ledger, uint64_t seed);
+/* From now on its records are in this journal, which is lent, and which a broker before may have
+ * written.  Whole steps from the end on may be missing, as in ledger_kill().  NULL, or what else is
+ * wrong. */
+const char *ledger_use_journal(struct ledger *ledger, struct journal *journal);
+/* Of such a journal: how many records are in it, or on their way, how many ledger_write() brings
+ * there, ... */
+uint32_t ledger_written(const struct ledger *ledger);
+uint32_t ledger_writable(const struct ledger *ledger);
+/* ... and so many of them stay there. */
+void ledger_note_synced(struct ledger *ledger, uint32_t count);
+/* Writes something to sync that is no record. */
+void ledger_probe(struct ledger *ledger);
 /* What was added last belongs to one step: it is written as a whole. */
 void ledger_end_step(struct ledger *ledger);
 /* All steps so far are written; whether they survive the machine is open. */

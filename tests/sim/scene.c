@@ -39,6 +39,7 @@ void scene_options_init(struct scene_options *options)
     options->world.is_recorded = true;
     options->lost_after_ms = 500;
     options->grace_ms = 200;
+    options->broker_lost_ms = 2000;
     options->is_telling_events = false;
 }
 
@@ -47,6 +48,7 @@ void scene_open(struct scene *scene, const struct scene_options *options)
     memset(scene, 0, sizeof *scene);
     scene->lost_after_ms = options->lost_after_ms;
     scene->grace_ms = options->grace_ms;
+    scene->broker_lost_ms = options->broker_lost_ms;
     stage_begin(&scene->stage, &options->world, jobs, STAGE_JOBS);
     scene->stage.arg = scene;
     scene->stage.on_news = on_news;
@@ -88,7 +90,7 @@ static void start(struct scene *scene, const char *party, const char *job)
                                    .heartbeat_ms = 100,
                                    .lost_after_ms = scene->lost_after_ms,
                                    .grace_ms = scene->grace_ms,
-                                   .broker_lost_ms = 2000,
+                                   .broker_lost_ms = scene->broker_lost_ms,
                                    .chunk_bytes_max = DEFAULT_CHUNK_BYTES};
     if (who < 0)
         who = (int)stage_add(&scene->stage, index, &options);

@@ -14,15 +14,15 @@
 
 struct scene {
     struct stage stage;
-    int64_t lost_after_ms, grace_ms; /* of parties that start */
-    uint32_t line_at;                /* lines before it were compared */
-    bool is_holding[WORLD_HOSTS];    /* reads only when told to */
-    bool is_unacked[WORLD_HOSTS];    /* reads, and acknowledges only when told to */
+    int64_t lost_after_ms, grace_ms, broker_lost_ms; /* of parties that start */
+    uint32_t line_at;                                /* lines before it were compared */
+    bool is_holding[WORLD_HOSTS];                    /* reads only when told to */
+    bool is_unacked[WORLD_HOSTS];                    /* reads, and acknowledges only when told to */
 };
 
 struct scene_options {
     struct world_options world;
-    int64_t lost_after_ms, grace_ms;
+    int64_t lost_after_ms, grace_ms, broker_lost_ms;
     bool is_telling_events;
 };
 

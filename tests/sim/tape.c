@@ -2,8 +2,9 @@
 /* tape.c -- see tape.h. */
 #include "tests/sim/tape.h"
 
-#include "broker/journal/layout.h"
+#include "broker/io/journal_thread.h"
 #include "broker/journal/journal.h"
+#include "broker/journal/layout.h"
 #include "libbus/base/must.h"
 #include "tests/lib/sim_disk.h"
 
@@ -12,7 +13,7 @@
 enum { RECORD_KIND = 1, SEGMENT_BYTES = 256 * 1024 };
 
 struct tape {
-    struct sim_disk *disk;
+    struct sim_disk *disk; /* NULL: the journal is lent */
     struct journal *journal;
     uint64_t id;
     uint64_t at; /* where tape_read() goes on */
@@ -39,15 +40,38 @@ struct tape *tape_new(uint64_t seed)
     return tape;
 }
 
+struct tape *tape_new_lent(struct journal *journal)
+{
+    struct tape *tape = calloc(1, sizeof *tape);
+    must(tape != NULL);
+    tape->journal = journal;
+    tape->at = journal_start(journal);
+    return tape;
+}
+
 void tape_free(struct tape **tape)
 {
     struct tape *old = *tape;
     *tape = NULL;
     if (old == NULL)
         return;
-    journal_close(&old->journal);
-    sim_disk_free(&old->disk);
+    if (old->disk != NULL) {
+        journal_close(&old->journal);
+        sim_disk_free(&old->disk);
+    }
     free(old);
+}
+
+/* Another broker may have a journal that was lent: then it takes nothing, which its next sync says.
+ * And the tape may be gone by then. */
+static void append(const struct tape *tape, const struct journal_record *batch, uint32_t count,
+                   unsigned how)
+{
+    struct journal *journal = tape->journal;
+    bool is_lent = tape->disk == NULL;
+    enum journal_err err = journal_append(journal, journal_lease(journal), journal_next(journal),
+                                          batch, count, how, NULL);
+    must(err == JOURNAL_OK || is_lent);
 }
 
 void tape_write(struct tape *tape, const struct span *records, uint32_t count, bool is_snapshot)
@@ -58,11 +82,16 @@ void tape_write(struct tape *tape, const struct span *records, uint32_t count, b
     must(batch != NULL);
     for (uint32_t i = 0; i < count; i++)
         batch[i] = (struct journal_record){.kind = RECORD_KIND, .body = records[i]};
-    must(journal_append(journal, journal_lease(journal), journal_next(journal), batch, count, how,
-                        NULL) == JOURNAL_OK);
+    append(tape, batch, count, how);
     free(batch);
     if (is_snapshot)
         must(journal_trim(journal, journal_start(journal)) == JOURNAL_OK);
+}
+
+void tape_probe(struct tape *tape)
+{
+    const struct journal_record probe = {.kind = JOURNAL_THREAD_KIND_PROBE};
+    append(tape, &probe, 1, 0);
 }
 
 void tape_sync(struct tape *tape)
@@ -103,12 +132,14 @@ const char *tape_contend(struct tape *tape, uint64_t seed)
 
 bool tape_read(struct tape *tape, struct span *out_record)
 {
-    struct journal_found found;
-    enum journal_err err = journal_read(tape->journal, tape->at, &found);
-    must(err == JOURNAL_OK || err == JOURNAL_END);
-    if (err != JOURNAL_OK)
-        return false;
-    tape->at = found.next;
+    struct journal_found found = {.kind = JOURNAL_THREAD_KIND_PROBE};
+    while (found.kind == JOURNAL_THREAD_KIND_PROBE) {
+        enum journal_err err = journal_read(tape->journal, tape->at, &found);
+        must(err == JOURNAL_OK || err == JOURNAL_END);
+        if (err != JOURNAL_OK)
+            return false;
+        tape->at = found.next;
+    }
     *out_record = found.body;
     return true;
 }

@@ -7,6 +7,7 @@
 #include "tests/sim/world.h"
 
 #include "broker/io/durability.h"
+#include "broker/io/persistence.h"
 #include "libbus/base/must.h"
 #include "libbus/session/session_connection.h"
 #include "tests/lib/fnv.h"
@@ -18,6 +19,7 @@
 #include "tests/sim/lane.h"
 #include "tests/sim/late_look.h"
 #include "tests/sim/ledger.h"
+#include "tests/sim/seats.h"
 #include "tests/sim/tape.h"
 #include "tests/sim/trace.h"
 
@@ -33,6 +35,8 @@ enum {
     PARKED_MAX =
         32,        /* batches of a connection on a full disk (broker/io/waiting_batches.h: bytes) */
     OVERHEARD = 8, /* parts of a connection that an outsider remembers */
+    MUTE_SLICE_MS = 100, /* as in broker/io/mute.c */
+    RESTART_MS = 2000,   /* a process that ended begins again, at most so much later */
     HOST_OUTSIDE = 1000, /* as host of a connection: an outsider's; HOST_TAP + job: a tap's */
     HOST_TAP = 2000,
 };
@@ -57,6 +61,9 @@ enum moment_kind {
     MOMENT_LOOKED,        /* the broker was late, has looked, and has read what had come */
     MOMENT_REPLACED_TICK, /* of the broker that was replaced; value: how many were */
     MOMENT_REPLACED_END,  /* likewise: it learns that it was */
+    MOMENT_REPLACED_KEPT, /* likewise: all that it wrote is on the disk */
+    MOMENT_SEAT,          /* who: a seat goes on */
+    MOMENT_SEAT_START,    /* who: a process begins there */
     MOMENT_ACT,           /* who: host or nobody, value: index of the act */
 };
 
@@ -107,9 +114,10 @@ struct tap {
 };
 
 /* What the broker says when its journal has so many records, in the log or on the disk. */
-struct held {
+struct held_part {
     int64_t due_ns; /* when it has */
     uint32_t record_count;
+    uint64_t sync;       /* of a shard: this sync must be over; 0: any */
     uint64_t steps;      /* of the broker's that are in the journal then */
     conn_id conn;        /* 0: nothing is said, but the records count */
     struct buffer *part; /* a reference */
@@ -118,7 +126,7 @@ struct held {
 
 /* In order, from `at` on. */
 struct held_parts {
-    struct held *items;
+    struct held_part *items;
     uint32_t at, count, room;
 };
 
@@ -130,7 +138,7 @@ struct parked {
 
 /* What a broker says behind a step. */
 struct said {
-    struct held held;
+    struct held_part held;
     enum core_port_saying saying;
     bool is_kept;
 };
@@ -144,9 +152,14 @@ struct replaced {
     const struct access *access;
     int64_t epoch_ns, wall_ahead_ns; /* of its machine, as in struct world */
     int64_t stopped_until_ns;
-    bool is_behind;     /* its answers wait for what is never kept, */
-    bool is_value_held; /* ... and so do outcomes, even of what is kept */
-    struct said *said;  /* of the step that is under way */
+    bool is_behind;             /* its answers wait for what is never kept, */
+    bool is_value_held;         /* ... and so do outcomes, even of what is kept */
+    struct said *said;          /* of the step that is under way */
+    unsigned seat;              /* of a shard */
+    struct held_parts for_disk; /* it may be told yet that this is kept: */
+    uint32_t syncing_count;     /* so many records, */
+    uint64_t syncs_begun;       /* ... by that sync */
+    uint32_t taken_count;       /* so many the next one found */
     uint32_t room;
     uint32_t count; /* of brokers that were replaced so far */
 };
@@ -167,8 +180,15 @@ struct world {
     struct core_port *port; /* NULL: the broker is down */
     bool is_resuming;       /* it has not looked yet at who lost access while it was down */
     struct access_check access_check;
-    struct ledger *ledger; /* NULL: it has no journal */
-    uint32_t steps;        /* since the ledger was checked */
+    struct ledger *ledger;  /* NULL: it has no journal */
+    uint32_t steps;         /* since the ledger was checked */
+    struct seats *seats;    /* NULL: the journal is no shard */
+    unsigned seat;          /* of the broker */
+    int64_t seats_ahead_ms; /* their clock */
+    int64_t seat_stopped_until_ns[SEATS];
+    uint64_t syncs_begun; /* by the broker in that seat, */
+    uint64_t syncs_done;
+    uint32_t syncing_count; /* records that are on the disk when the last one is done */
     struct held_parts for_log;
     struct held_parts for_disk;
     int64_t logged_ns;     /* when the newest facts are in the log, */
@@ -549,7 +569,7 @@ static uint64_t counted_bytes(const struct buffer *part)
     return msg.as.fetched_piece.bytes.bytes;
 }
 
-static void broker_send(struct world *world, const struct held *out)
+static void broker_send(struct world *world, const struct held_part *out)
 {
     must(out->conn > 0 && out->conn <= world->conn_count);
     struct conn *conn = world->conns[out->conn - 1];
@@ -573,10 +593,21 @@ static void broker_send(struct world *world, const struct held *out)
 
 /* ---- the broker's journal -------------------------------------------------------------------- */
 
-/* The next one that is due; false: none is. */
-static bool next_held(struct held_parts *parts, int64_t now_ns, struct held *out_held)
+static bool is_due(const struct world *world, const struct held_parts *parts,
+                   const struct held_part *held)
 {
-    if (parts->at == parts->count || parts->items[parts->at].due_ns > now_ns)
+    if (world->seats == NULL)
+        return held->due_ns <= world->now_ns;
+    if (parts == &world->for_log)
+        return held->record_count <= ledger_written(world->ledger);
+    return held->record_count <= world->synced_count && held->sync <= world->syncs_done;
+}
+
+/* The next one that is due; false: none is. */
+static bool next_held(const struct world *world, struct held_parts *parts,
+                      struct held_part *out_held)
+{
+    if (parts->at == parts->count || !is_due(world, parts, &parts->items[parts->at]))
         return false;
     *out_held = parts->items[parts->at++];
     if (parts->at == parts->count)
@@ -587,15 +618,18 @@ static bool next_held(struct held_parts *parts, int64_t now_ns, struct held *out
 /* All that the journal has by now is said. */
 static void say_kept(struct world *world)
 {
-    struct held held;
-    while (next_held(&world->for_log, world->now_ns, &held)) {
-        ledger_write(world->ledger);
+    struct held_part held;
+    while (next_held(world, &world->for_log, &held)) {
+        if (world->seats == NULL)
+            ledger_write(world->ledger);
         broker_send(world, &held);
     }
-    while (next_held(&world->for_disk, world->now_ns, &held)) {
-        world->synced_count = held.record_count;
+    while (next_held(world, &world->for_disk, &held)) {
         core_port_kept(world->port, held.steps);
-        ledger_sync(world->ledger, held.record_count);
+        if (world->seats == NULL) {
+            world->synced_count = held.record_count;
+            ledger_sync(world->ledger, held.record_count);
+        }
         if (held.conn != 0)
             broker_send(world, &held);
     }
@@ -611,7 +645,7 @@ static void keep_all(struct world *world)
     say_kept(world);
 }
 
-static void hold(struct world *world, struct held_parts *parts, const struct held *held,
+static void hold(struct world *world, struct held_parts *parts, const struct held_part *held,
                  int64_t due_ns)
 {
     if (parts->count == parts->room) {
@@ -621,7 +655,13 @@ static void hold(struct world *world, struct held_parts *parts, const struct hel
     }
     parts->items[parts->count] = *held;
     parts->items[parts->count++].due_ns = due_ns;
-    agenda_put(&world->agenda, due_ns, MOMENT_KEPT, 0, 0);
+    if (world->seats == NULL) {
+        agenda_put(&world->agenda, due_ns, MOMENT_KEPT, 0, 0);
+        return;
+    }
+    seats_wake(world->seats, world->seat);
+    agenda_put(&world->agenda, world->now_ns, MOMENT_SEAT, world->seat, 0);
+    agenda_put(&world->agenda, world->now_ns, MOMENT_KEPT, 0, 0); /* it may be kept already */
 }
 
 /* It is killed: what was not said until then never is. */
@@ -639,14 +679,15 @@ static enum durability_wait wait_of(const struct world *world, const struct core
     enum durability durability = (enum durability)world->options.core.durability;
     if (world->options.log_most_ns == 0 || wire_number(buffer_span(out->part)) == MSG_ECHO)
         return WAIT_FOR_NOTHING;
-    if (world->options.sync_most_ns == 0 || out->saying == CORE_PORT_NEWS)
+    bool is_shared = world->options.sync_most_ns > 0 || world->seats != NULL;
+    if (!is_shared || out->saying == CORE_PORT_NEWS)
         return WAIT_FOR_DISK;
     return durability_wait(durability, out->saying);
 }
 
 static void broker_say(struct world *world, struct core_port_out *out)
 {
-    struct held held = {
+    struct held_part held = {
         .conn = out->conn, .part = out->part, .steps = core_port_steps(world->port) - 1};
     memcpy(held.head, out->head, sizeof held.head);
     if (world->ledger != NULL)
@@ -655,6 +696,9 @@ static void broker_say(struct world *world, struct core_port_out *out)
     case WAIT_FOR_NOTHING: broker_send(world, &held); break;
     case WAIT_FOR_LOG: hold(world, &world->for_log, &held, world->logged_ns); break;
     case WAIT_FOR_NEXT_SYNC:
+        held.sync = world->syncs_begun + 1;
+        hold(world, &world->for_disk, &held, world->synced_ns);
+        break;
     case WAIT_FOR_DISK: hold(world, &world->for_disk, &held, world->synced_ns); break;
     }
 }
@@ -729,13 +773,13 @@ static void broker_out(struct world *world)
     bool is_held = world->options.log_most_ns > 0;
     if (world->ledger != NULL)
         ledger_end_step(world->ledger);
-    if (is_held && dice_hits(&world->disk_dice, 500)) /* else it is written later */
+    if (is_held && world->seats == NULL && dice_hits(&world->disk_dice, 500)) /* else later */
         ledger_write(world->ledger);
     if (is_held &&
         ledger_count(world->ledger) != world->synced_count) /* nothing may be said of it */
         hold(world, &world->for_disk,
-             &(struct held){.record_count = ledger_count(world->ledger),
-                            .steps = core_port_steps(world->port)},
+             &(struct held_part){.record_count = ledger_count(world->ledger),
+                                 .steps = core_port_steps(world->port)},
              world->synced_ns);
     else if (world->for_disk.at == world->for_disk.count) /* nothing is on its way */
         core_port_kept(world->port, core_port_steps(world->port));
@@ -967,6 +1011,22 @@ static void replaced_tick(struct world *world, uint64_t count)
         replaced_settle(world);
 }
 
+/* A broker ends: clients of that one, or of the one that was replaced, are told soon. */
+static void close_all_of(struct world *world, bool are_replaceds)
+{
+    for (conn_id id = 1; id <= world->conn_count; id++) {
+        struct conn *conn = world->conns[id - 1];
+        if (conn->is_replaceds != are_replaceds || conn->is_closed)
+            continue;
+        conn->is_closed = true;
+        lane_cut(&conn->lanes[WAY_UP]);
+        lane_cut(&conn->lanes[WAY_DOWN]);
+        agenda_put(&world->agenda,
+                   world->now_ns + dice_between(&world->disk_dice, 0, 50 * WORLD_MS),
+                   MOMENT_CLOSED_CLIENT, id, 0);
+    }
+}
+
 /* It learns that another broker has its journal: then it ends. */
 static void replaced_end(struct world *world)
 {
@@ -982,17 +1042,8 @@ static void replaced_end(struct world *world)
     free(replaced->said);
     replaced->scarce = NULL;
     replaced->said = NULL;
-    for (conn_id id = 1; id <= world->conn_count; id++) {
-        struct conn *conn = world->conns[id - 1];
-        if (!conn->is_replaceds || conn->is_closed)
-            continue;
-        conn->is_closed = true;
-        lane_cut(&conn->lanes[WAY_UP]);
-        lane_cut(&conn->lanes[WAY_DOWN]);
-        agenda_put(&world->agenda,
-                   world->now_ns + dice_between(&world->disk_dice, 0, 50 * WORLD_MS),
-                   MOMENT_CLOSED_CLIENT, id, 0);
-    }
+    lose_held(&replaced->for_disk);
+    close_all_of(world, true);
 }
 
 static void broker_in(struct world *world, conn_id id, struct part *part)
@@ -1670,13 +1721,18 @@ uint64_t world_broker_allocations(const struct world *world)
     return world->scarce->asked - world->begun_with;
 }
 
-static void core_port_leave(struct world *world)
+static void end_port(struct world *world)
 {
-    replaced_end(world);
     core_port_free(&world->port);
     if (world->scarce->memory.bytes_used != 0)
         world_violate(world, "the broker leaks %llu bytes",
                       (unsigned long long)world->scarce->memory.bytes_used);
+}
+
+static void core_port_leave(struct world *world)
+{
+    replaced_end(world);
+    end_port(world);
 }
 
 static struct scarce *scarce_new(void)
@@ -1755,18 +1811,24 @@ static enum tape_end draw_end(struct world *world)
     return is_hard ? TAPE_MOVES : TAPE_MACHINE;
 }
 
-/* Its place is empty: another broker begins there with what the journal has after this end. */
-static void vacate(struct world *world, enum tape_end end, int64_t down_ns)
+/* What it was about to say, and to hear, is gone. */
+static void forget_broker(struct world *world)
 {
     world->stopped_until_ns = 0;
     world->full_until_ns = 0;
     unpark(world);
+    lose_held(&world->for_log);
+    lose_held(&world->for_disk);
+}
+
+/* Its place is empty: another broker begins there with what the journal has after this end. */
+static void vacate(struct world *world, enum tape_end end, int64_t down_ns)
+{
+    forget_broker(world);
     const char *wrong = ledger_kill(world->ledger, end);
     if (wrong != NULL)
         world_violate(world, "the journal: %s", wrong);
     world->synced_count = ledger_count(world->ledger);
-    lose_held(&world->for_log);
-    lose_held(&world->for_disk);
     agenda_put(&world->agenda, world->now_ns + down_ns, MOMENT_BROKER_UP, 0, 0);
 }
 
@@ -1800,6 +1862,28 @@ static void leave_to_replaced(struct world *world)
     }
 }
 
+/* The broker's place is free then: it goes on as the one that was replaced. */
+static void become_replaced(struct world *world, int64_t stopped_until_ns)
+{
+    coverage_replaced();
+    leave_to_replaced(world);
+    world->replaced =
+        (struct replaced){.port = world->port,
+                          .scarce = world->scarce,
+                          .access = world->options.core.access,
+                          .epoch_ns = world->broker_epoch_ns,
+                          .wall_ahead_ns = world->wall_ahead_ns,
+                          .stopped_until_ns = stopped_until_ns,
+                          .seat = world->seat,
+                          .is_behind = ledger_count(world->ledger) != world->synced_count,
+                          .count = world->replaced.count + 1};
+    dice_init(&world->replaced.dice, dice_next(&world->disk_dice));
+    world->port = NULL;
+    world->scarce = scarce_new();
+    agenda_put(&world->agenda, stopped_until_ns > world->now_ns ? stopped_until_ns : world->now_ns,
+               MOMENT_REPLACED_TICK, 0, world->replaced.count);
+}
+
 void world_replace_by_spare(struct world *world, int64_t stopped_ns, int64_t alive_ns,
                             int64_t down_ns)
 {
@@ -1811,23 +1895,8 @@ void world_replace_by_spare(struct world *world, int64_t stopped_ns, int64_t ali
         keep_all(world);
     world_line(world, "another broker takes the journal; this one goes on for %lld ms",
                (long long)((stopped_ns + alive_ns) / WORLD_MS));
-    coverage_replaced();
-    leave_to_replaced(world);
-    world->replaced =
-        (struct replaced){.port = world->port,
-                          .scarce = world->scarce,
-                          .access = world->options.core.access,
-                          .epoch_ns = world->broker_epoch_ns,
-                          .wall_ahead_ns = world->wall_ahead_ns,
-                          .stopped_until_ns = world->now_ns + stopped_ns,
-                          .is_behind = ledger_count(world->ledger) != world->synced_count,
-                          .count = world->replaced.count + 1};
-    dice_init(&world->replaced.dice, dice_next(&world->disk_dice));
-    world->port = NULL;
-    world->scarce = scarce_new();
+    become_replaced(world, world->now_ns + stopped_ns);
     vacate(world, TAPE_MOVES, down_ns);
-    agenda_put(&world->agenda, world->replaced.stopped_until_ns, MOMENT_REPLACED_TICK, 0,
-               world->replaced.count);
     agenda_put(&world->agenda, world->replaced.stopped_until_ns + alive_ns, MOMENT_REPLACED_END, 0,
                world->replaced.count);
 }
@@ -2028,6 +2097,213 @@ void world_compact(struct world *world)
     ledger_look(world);
 }
 
+/* ---- brokers of one shard -------------------------------------------------------------------- */
+
+static int64_t seats_now_ms(const struct world *world)
+{
+    return world->seats_ahead_ms + world->now_ns / WORLD_MS;
+}
+
+/* When that is in the world, but not before now. */
+static int64_t seats_ns(const struct world *world, int64_t seats_ms)
+{
+    int64_t at_ns = (seats_ms - world->seats_ahead_ms) * WORLD_MS;
+    return at_ns > world->now_ns ? at_ns : world->now_ns;
+}
+
+static bool is_any_undue(const struct world *world, const struct held_parts *parts)
+{
+    for (uint32_t i = parts->at; i < parts->count; i++)
+        if (!is_due(world, parts, &parts->items[i]))
+            return true;
+    return false;
+}
+
+static bool seat_write(void *arg, unsigned seat)
+{
+    struct world *world = arg;
+    if (world->port == NULL || world->seat != seat)
+        return false; /* another broker has the shard, or has just this one */
+    if (!is_any_undue(world, &world->for_log) && !is_any_undue(world, &world->for_disk))
+        return false;
+    bool has_records = ledger_writable(world->ledger) > ledger_written(world->ledger);
+    world->syncing_count = ledger_writable(world->ledger);
+    world->syncs_begun++;
+    if (has_records)
+        ledger_write(world->ledger);
+    else
+        ledger_probe(world->ledger);
+    if (world->port != NULL && world->seat == seat) /* it may have waited for the store */
+        agenda_put(&world->agenda, world->now_ns, MOMENT_KEPT, 0, 0);
+    return true;
+}
+
+/* The first one has the shard when the world begins. */
+static void take_seats(struct world *world)
+{
+    int64_t again_ms = 0;
+    must(world->ledger != NULL && world->options.core.durability == DURABILITY_SHARED);
+    world->options.log_most_ns = 1; /* what is said waits */
+    world->seats = seats_new(world->options.shard_seed, seat_write, world);
+    world->seats_ahead_ms = nodes_now_ms(seats_nodes(world->seats));
+    seats_start(world->seats, 0);
+    while (seats_run(world->seats, 0, world->seats_ahead_ms, &again_ms) == SEAT_WAITS)
+        world->seats_ahead_ms = again_ms;
+    must(ledger_use_journal(world->ledger, seats_journal(world->seats, 0)) == NULL);
+    for (uint32_t seat = 0; seat < SEATS; seat++)
+        agenda_put(&world->agenda, 0, seat == 0 ? MOMENT_SEAT : MOMENT_SEAT_START, seat, 0);
+}
+
+static void seat_start(struct world *world, uint32_t seat)
+{
+    if (seats_are_taken(world->seats, seat))
+        return;
+    seats_start(world->seats, seat);
+    agenda_put(&world->agenda, world->now_ns, MOMENT_SEAT, seat, 0);
+}
+
+/* A process has the shard, and becomes the broker. */
+static void seat_took(struct world *world, unsigned seat)
+{
+    bool is_beside = world->port != NULL;
+    if (is_beside) {
+        must(world->seat != seat && world->replaced.port == NULL);
+        world_line(world, "another broker has the shard");
+        struct held_parts kept = world->for_disk;
+        world->for_disk = world->replaced.for_disk;
+        become_replaced(world, world->stopped_until_ns);
+        world->replaced.for_disk = kept;
+        world->replaced.syncing_count = world->syncing_count;
+        world->replaced.syncs_begun = world->syncs_begun;
+    }
+    forget_broker(world);
+    world->seat = seat;
+    const char *wrong = ledger_use_journal(world->ledger, seats_journal(world->seats, seat));
+    if (wrong != NULL)
+        world_violate(world, "the shard: %s", wrong);
+    world->synced_count = world->replaced.taken_count = ledger_count(world->ledger);
+    world->syncs_begun = world->syncs_done = 0;
+    broker_up(world);
+}
+
+/* What the broker that was replaced wrote in time, it may say: the next one has it. */
+static void replaced_kept(struct world *world, uint64_t count)
+{
+    struct held_parts *parts = &world->replaced.for_disk;
+    if (world->replaced.port == NULL || world->replaced.count != count)
+        return;
+    if (world->replaced.stopped_until_ns > world->now_ns) {
+        agenda_put(&world->agenda, world->replaced.stopped_until_ns, MOMENT_REPLACED_KEPT, 0,
+                   count);
+        return;
+    }
+    for (; parts->at < parts->count; parts->at++) {
+        struct held_part *held = &parts->items[parts->at];
+        if (held->record_count > world->replaced.syncing_count ||
+            held->sync > world->replaced.syncs_begun)
+            return;
+        core_port_kept(world->replaced.port, held->steps);
+        if (held->conn != 0 && world->conns[held->conn - 1]->host < WORLD_HOSTS)
+            broker_send(world, held);
+        else
+            buffer_unref(&held->part);
+    }
+}
+
+static void seat_synced(struct world *world, unsigned seat)
+{
+    if (world->port != NULL && world->seat == seat) {
+        world->synced_count = world->syncing_count;
+        world->syncs_done = world->syncs_begun;
+        ledger_note_synced(world->ledger, world->synced_count);
+        agenda_put(&world->agenda, world->now_ns, MOMENT_KEPT, 0, 0);
+    } else if (world->replaced.port != NULL && world->replaced.seat == seat) {
+        if (world->replaced.syncing_count > world->replaced.taken_count)
+            world_violate(world, "a broker is told that it has what the next one lacks");
+        agenda_put(&world->agenda, world->now_ns, MOMENT_REPLACED_KEPT, 0, world->replaced.count);
+    }
+}
+
+/* Another process begins in its place. */
+static void seat_over(struct world *world, unsigned seat)
+{
+    if (world->port != NULL && world->seat == seat) {
+        world_line(world, "the broker ends");
+        coverage_crash();
+        end_port(world);
+        forget_broker(world);
+        close_all_of(world, false);
+    } else if (world->replaced.port != NULL && world->replaced.seat == seat) {
+        replaced_end(world);
+    }
+    world->seat_stopped_until_ns[seat] = 0;
+    agenda_put(&world->agenda,
+               world->now_ns + dice_between(&world->disk_dice, 0, RESTART_MS * WORLD_MS),
+               MOMENT_SEAT_START, seat, 0);
+}
+
+static void seat_step(struct world *world, uint32_t seat)
+{
+    int64_t again_ms = INT64_MAX;
+    if (world->seat_stopped_until_ns[seat] > world->now_ns) {
+        agenda_put(&world->agenda, world->seat_stopped_until_ns[seat], MOMENT_SEAT, seat, 0);
+        return;
+    }
+    switch (seats_run(world->seats, seat, seats_now_ms(world), &again_ms)) {
+    case SEAT_WAITS: break;
+    case SEAT_HAS_SHARD: seat_took(world, seat); break;
+    case SEAT_HAS_SYNCED: seat_synced(world, seat); break;
+    case SEAT_IS_OVER: seat_over(world, seat); break;
+    }
+    if (again_ms != INT64_MAX)
+        agenda_put(&world->agenda, seats_ns(world, again_ms), MOMENT_SEAT, seat, 0);
+}
+
+static bool must_be_mute(const struct world *world, unsigned seat)
+{
+    int64_t kept_ms = seats_kept_ms(world->seats, seat) - world->seats_ahead_ms;
+    return persistence_is_too_late(kept_ms * WORLD_MS, world->now_ns);
+}
+
+/* A broker whose shard may be another's by now says nothing, and looks again soon (mute.h). */
+static void fall_silent(struct world *world)
+{
+    int64_t until_ns = world->now_ns + MUTE_SLICE_MS * WORLD_MS;
+    struct replaced *replaced = &world->replaced;
+    if (world->port != NULL && !is_stopped(world) && must_be_mute(world, world->seat))
+        world->stopped_until_ns = until_ns;
+    if (replaced->port != NULL && replaced->stopped_until_ns <= world->now_ns &&
+        must_be_mute(world, replaced->seat))
+        replaced->stopped_until_ns = until_ns;
+}
+
+struct nodes *world_nodes(struct world *world)
+{
+    return seats_nodes(world->seats);
+}
+
+void world_kill_seat(struct world *world, unsigned seat)
+{
+    if (!seats_are_taken(world->seats, seat))
+        return;
+    world_line(world, "process %u is killed", seat);
+    seats_kill(world->seats, seat);
+    seat_over(world, seat);
+}
+
+void world_stop_seat(struct world *world, unsigned seat, int64_t for_ns)
+{
+    int64_t until_ns = world->now_ns + for_ns;
+    if (!seats_are_taken(world->seats, seat))
+        return;
+    world_line(world, "process %u is stopped for %lld ms", seat, (long long)(for_ns / WORLD_MS));
+    world->seat_stopped_until_ns[seat] = until_ns;
+    if (world->port != NULL && world->seat == seat)
+        world->stopped_until_ns = until_ns;
+    else if (world->replaced.port != NULL && world->replaced.seat == seat)
+        world->replaced.stopped_until_ns = until_ns;
+}
+
 /* ---- the world ------------------------------------------------------------------------------- */
 
 void world_options_init(struct world_options *options)
@@ -2060,6 +2336,8 @@ struct world *world_new(const struct world_options *options)
     if (options->core.access != NULL)
         access_check_use(&world->access_check, options->core.access, 0);
     world->scarce = scarce_new();
+    if (options->shard_seed != 0)
+        take_seats(world);
     core_port_start(world);
     return world;
 }
@@ -2083,6 +2361,9 @@ void world_free(struct world **world)
     }
     core_port_free(&old->port);
     core_port_free(&old->replaced.port);
+    lose_held(&old->replaced.for_disk);
+    free(old->replaced.for_disk.items);
+    seats_free(&old->seats);
     free(old->scarce);
     free(old->replaced.scarce);
     free(old->replaced.said);
@@ -2131,6 +2412,9 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     case MOMENT_LOOKED:
     case MOMENT_REPLACED_TICK:
     case MOMENT_REPLACED_END:
+    case MOMENT_REPLACED_KEPT:
+    case MOMENT_SEAT:
+    case MOMENT_SEAT_START:
     case MOMENT_CLOSED_CLIENT:
     case MOMENT_BROKER_UP:
     case MOMENT_ACT: break;
@@ -2140,6 +2424,8 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
 
 static void step(struct world *world, const struct moment *moment)
 {
+    if (world->seats != NULL)
+        fall_silent(world);
     if (waits_for_broker(world, moment)) {
         agenda_put(&world->agenda, world->stopped_until_ns, moment->what, moment->who,
                    moment->value);
@@ -2158,6 +2444,9 @@ static void step(struct world *world, const struct moment *moment)
         if (world->replaced.count == moment->value)
             replaced_end(world);
         break;
+    case MOMENT_REPLACED_KEPT: replaced_kept(world, moment->value); break;
+    case MOMENT_SEAT: seat_step(world, moment->who); break;
+    case MOMENT_SEAT_START: seat_start(world, moment->who); break;
     case MOMENT_BROKER_UP: broker_up(world); break;
     case MOMENT_KEPT: say_kept(world); break;
     case MOMENT_ROOM: room(world); break;

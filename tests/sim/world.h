@@ -70,6 +70,10 @@ struct world_options {
      * waits for which is said by the durability in core (broker/io/durability.h).  The machine of
      * the broker ends with it, and the next one has what was synced. */
     int64_t sync_most_ns;
+    /* Not 0: the journal is a shard in the model of PostgreSQL (nodes.h), and facts take as long as
+     * that takes.  Durability must be shared; log_most_ns and sync_most_ns mean nothing.  A second
+     * process waits for the shard (seats.h). */
+    uint64_t shard_seed;
     /* This allocation of the broker fails, counted from when it has begun; 0: none.  What effects
      * take is not counted: see effect.h. */
     uint64_t fail_at;
@@ -175,6 +179,13 @@ void world_crash_broker(struct world *world, int64_t down_ns);
  * then, but can keep nothing.  Clients that look for a broker find either. */
 void world_replace_by_spare(struct world *world, int64_t stopped_ns, int64_t alive_ns,
                             int64_t down_ns);
+/* With a shard: for faults of the store, whose clients are the seats. */
+struct nodes *world_nodes(struct world *world);
+/* The process of a seat is gone: that of the broker, of one that was replaced, or a spare.  Another
+ * one begins there soon. */
+void world_kill_seat(struct world *world, unsigned seat);
+/* It does nothing for so long, and does not know that. */
+void world_stop_seat(struct world *world, unsigned seat, int64_t for_ns);
 /* A copy of its journal is made.  Without log_most_ns, and the journal is not compacted. */
 void world_back_up(struct world *world);
 /* As world_crash_broker(), but the next broker begins with the copy. */
