@@ -543,7 +543,8 @@ Test(group, ends_each_task_once_and_each_lease_is_given_once, .timeout = 900)
     cr_expect_gt(dead, count);
     cr_expect_gt(again, 5 * count);
     cr_expect_gt(gone, count / 4);
-    cr_expect_gt(dead_gone, count / 50);
+    if (count >= SEEDS_DEFAULT) /* it is rare */
+        cr_expect_gt(dead_gone, count / 50);
     coverage_print_table(stderr, COVERAGE_TASK);
     cr_expect_eq(coverage_met(COVERAGE_TASK), coverage_possible(COVERAGE_TASK));
 }
