@@ -131,15 +131,6 @@ static void begin(uint64_t seed)
     scene_run(&scene, 500);
 }
 
-static void heal(void)
-{
-    struct nodes *nodes = world_nodes(scene.stage.world);
-    nodes_set_aside(nodes, false);
-    nodes_cut_standbys(nodes, false);
-    for (unsigned seat = 0; seat < SEATS; seat++)
-        nodes_cut(nodes, seat, NODES_WHOLE);
-}
-
 static void fail_something(void)
 {
     struct nodes *nodes = world_nodes(scene.stage.world);
@@ -166,7 +157,7 @@ static void fail_something(void)
         world_stop_seat(scene.stage.world, seat, dice_between(&dice, 0, 10000) * WORLD_MS);
         sums.stopped++;
         break;
-    default: heal();
+    default: nodes_heal(nodes);
     }
 }
 
@@ -233,7 +224,7 @@ static uint64_t check_seed(uint64_t seed)
         if (dice_hits(&dice, 300))
             move_dora();
     }
-    heal();
+    nodes_heal(world_nodes(scene.stage.world));
     for (uint32_t writer = 0; writer < WRITERS; writer++)
         if (is_open[writer])
             say_something(writer);

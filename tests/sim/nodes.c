@@ -207,6 +207,14 @@ void nodes_set_aside(struct nodes *nodes, bool is_set_aside)
     nodes->is_set_aside = is_set_aside;
 }
 
+void nodes_heal(struct nodes *nodes)
+{
+    nodes_set_aside(nodes, false);
+    nodes_cut_standbys(nodes, false);
+    for (unsigned client = 0; client < NODES_CLIENTS_MAX; client++)
+        nodes_cut(nodes, client, NODES_WHOLE);
+}
+
 void nodes_terminate(struct nodes *nodes, unsigned client)
 {
     struct link *link = nodes->links[client];

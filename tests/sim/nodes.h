@@ -47,6 +47,8 @@ bool nodes_promote_lagging(struct nodes *nodes);
 void nodes_cancel(struct nodes *nodes);
 /* No commit waits for a standby any more, and each says so; or all do again. */
 void nodes_set_aside(struct nodes *nodes, bool is_set_aside);
+/* All cables are whole, and commits wait for a standby. */
+void nodes_heal(struct nodes *nodes);
 /* The sessions of this client end. */
 void nodes_terminate(struct nodes *nodes, unsigned client);
 /* Nobody waits for anything any more. */

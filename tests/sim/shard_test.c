@@ -329,11 +329,7 @@ static void fail_something(void)
         nodes_set_aside(nodes, true);
         sums.set_aside++;
         break;
-    default:
-        nodes_set_aside(nodes, false);
-        nodes_cut_standbys(nodes, false);
-        for (unsigned i = 0; i < BROKERS; i++)
-            nodes_cut(nodes, i, NODES_WHOLE);
+    default: nodes_heal(nodes);
     }
 }
 
@@ -394,10 +390,7 @@ static void must_go_on(void)
 {
     uint64_t before = sums.confirmed;
     is_calm = true;
-    nodes_set_aside(nodes, false);
-    nodes_cut_standbys(nodes, false);
-    for (unsigned i = 0; i < BROKERS; i++)
-        nodes_cut(nodes, i, NODES_WHOLE);
+    nodes_heal(nodes);
     for (int i = 0; sums.confirmed == before; i++) {
         MUST(i < HEALED_STEPS_MAX, "nobody takes the shard");
         nodes_pass(nodes, 100);

@@ -61,7 +61,6 @@ enum moment_kind {
     MOMENT_LOOKED,        /* the broker was late, has looked, and has read what had come */
     MOMENT_REPLACED_TICK, /* of the broker that was replaced; value: how many were */
     MOMENT_REPLACED_END,  /* likewise: it learns that it was */
-    MOMENT_REPLACED_KEPT, /* likewise: all that it wrote is on the disk */
     MOMENT_SEAT,          /* who: a seat goes on */
     MOMENT_SEAT_START,    /* who: a process begins there */
     MOMENT_ACT,           /* who: host or nobody, value: index of the act */
@@ -152,14 +151,12 @@ struct replaced {
     const struct access *access;
     int64_t epoch_ns, wall_ahead_ns; /* of its machine, as in struct world */
     int64_t stopped_until_ns;
-    bool is_behind;             /* its answers wait for what is never kept, */
-    bool is_value_held;         /* ... and so do outcomes, even of what is kept */
-    struct said *said;          /* of the step that is under way */
-    unsigned seat;              /* of a shard */
-    struct held_parts for_disk; /* it may be told yet that this is kept: */
-    uint32_t syncing_count;     /* so many records, */
-    uint64_t syncs_begun;       /* ... by that sync */
-    uint32_t taken_count;       /* so many the next one found */
+    bool is_behind;         /* its answers wait for what is never kept, */
+    bool is_value_held;     /* ... and so do outcomes, even of what is kept */
+    struct said *said;      /* of the step that is under way */
+    unsigned seat;          /* of a shard */
+    uint32_t syncing_count; /* so many records are on the disk when its last sync is done, */
+    uint32_t taken_count;   /* ... and so many the next one found */
     uint32_t room;
     uint32_t count; /* of brokers that were replaced so far */
 };
@@ -1042,7 +1039,6 @@ static void replaced_end(struct world *world)
     free(replaced->said);
     replaced->scarce = NULL;
     replaced->said = NULL;
-    lose_held(&replaced->for_disk);
     close_all_of(world, true);
 }
 
@@ -2169,12 +2165,8 @@ static void seat_took(struct world *world, unsigned seat)
     if (is_beside) {
         must(world->seat != seat && world->replaced.port == NULL);
         world_line(world, "another broker has the shard");
-        struct held_parts kept = world->for_disk;
-        world->for_disk = world->replaced.for_disk;
         become_replaced(world, world->stopped_until_ns);
-        world->replaced.for_disk = kept;
         world->replaced.syncing_count = world->syncing_count;
-        world->replaced.syncs_begun = world->syncs_begun;
     }
     forget_broker(world);
     world->seat = seat;
@@ -2186,30 +2178,7 @@ static void seat_took(struct world *world, unsigned seat)
     broker_up(world);
 }
 
-/* What the broker that was replaced wrote in time, it may say: the next one has it. */
-static void replaced_kept(struct world *world, uint64_t count)
-{
-    struct held_parts *parts = &world->replaced.for_disk;
-    if (world->replaced.port == NULL || world->replaced.count != count)
-        return;
-    if (world->replaced.stopped_until_ns > world->now_ns) {
-        agenda_put(&world->agenda, world->replaced.stopped_until_ns, MOMENT_REPLACED_KEPT, 0,
-                   count);
-        return;
-    }
-    for (; parts->at < parts->count; parts->at++) {
-        struct held_part *held = &parts->items[parts->at];
-        if (held->record_count > world->replaced.syncing_count ||
-            held->sync > world->replaced.syncs_begun)
-            return;
-        core_port_kept(world->replaced.port, held->steps);
-        if (held->conn != 0 && world->conns[held->conn - 1]->host < WORLD_HOSTS)
-            broker_send(world, held);
-        else
-            buffer_unref(&held->part);
-    }
-}
-
+/* What the one that was replaced hears too late it tells nobody.  But the next one must have it. */
 static void seat_synced(struct world *world, unsigned seat)
 {
     if (world->port != NULL && world->seat == seat) {
@@ -2220,7 +2189,6 @@ static void seat_synced(struct world *world, unsigned seat)
     } else if (world->replaced.port != NULL && world->replaced.seat == seat) {
         if (world->replaced.syncing_count > world->replaced.taken_count)
             world_violate(world, "a broker is told that it has what the next one lacks");
-        agenda_put(&world->agenda, world->now_ns, MOMENT_REPLACED_KEPT, 0, world->replaced.count);
     }
 }
 
@@ -2361,8 +2329,6 @@ void world_free(struct world **world)
     }
     core_port_free(&old->port);
     core_port_free(&old->replaced.port);
-    lose_held(&old->replaced.for_disk);
-    free(old->replaced.for_disk.items);
     seats_free(&old->seats);
     free(old->scarce);
     free(old->replaced.scarce);
@@ -2412,7 +2378,6 @@ static bool waits_for_broker(const struct world *world, const struct moment *mom
     case MOMENT_LOOKED:
     case MOMENT_REPLACED_TICK:
     case MOMENT_REPLACED_END:
-    case MOMENT_REPLACED_KEPT:
     case MOMENT_SEAT:
     case MOMENT_SEAT_START:
     case MOMENT_CLOSED_CLIENT:
@@ -2444,7 +2409,6 @@ static void step(struct world *world, const struct moment *moment)
         if (world->replaced.count == moment->value)
             replaced_end(world);
         break;
-    case MOMENT_REPLACED_KEPT: replaced_kept(world, moment->value); break;
     case MOMENT_SEAT: seat_step(world, moment->who); break;
     case MOMENT_SEAT_START: seat_start(world, moment->who); break;
     case MOMENT_BROKER_UP: broker_up(world); break;

@@ -16,6 +16,24 @@ static void courier_up(void)
     driver_attached(&d);
 }
 
+Test(session_courier, beats_while_it_waits_to_be_attached)
+{
+    struct session_options options = driver_options("");
+    options.is_courier = true;
+    driver_init_with(&d, &options);
+    driver_greet_to_attach(&d, false);
+    int64_t due_ns = d.now_ns + options.heartbeat_ms * DRIVER_MS;
+    cr_assert_eq(session_deadline_ns(d.session), due_ns);
+    d.now_ns = due_ns - 1;
+    session_tick(d.session, d.now_ns);
+    (void)driver_expect(&d, MSG_NONE);
+    d.now_ns = due_ns;
+    session_tick(d.session, d.now_ns);
+    (void)driver_expect(&d, MSG_BEAT);
+    driver_attached(&d);
+    driver_fini(&d);
+}
+
 static uint64_t fetch(const char *name)
 {
     session_fetch(d.session, &(struct session_attachment){.job = span_text("train"),

@@ -1468,6 +1468,7 @@ Test(session, guards_on_the_control_channel_alone)
     driver_say_welcome(&d, false);
     cr_assert_eq(session_action(d.session), SESSION_NOTHING);
     (void)driver_expect(&d, MSG_READY);
+    beat_for(1000); /* as any party that waits to be attached */
     driver_attached(&d);
     cr_assert_eq(session_state(d.session), SESSION_UP);
     cr_assert_eq(session_token(d.session), DRIVER_TOKEN);
