@@ -26,6 +26,8 @@
 enum { NUMBER_TEXT_BYTES = 24, WAIT_SLICE_MS = 100, REST_MS = 100 };
 /* A commit has two or three, a look one more; and each file and the check have one of their own. */
 enum { PREPARED_MAX = 9, PREPARED_NAME_BYTES = 24 };
+/* So many bytes of bodies are left to libpq before they are sent: a socket takes about that. */
+enum { UNSENT_BYTES = 64 * 1024 };
 #define WARNING_STATE "01000"
 
 struct prepared {
@@ -294,12 +296,29 @@ static bool send_check(struct libpq *libpq)
            PQpipelineSync(libpq->connection) == 1;
 }
 
+static uint64_t body_bytes(const struct door_statement *statement)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < statement->count; i++)
+        if (statement->params[i].kind == DOOR_BYTES)
+            bytes += statement->params[i].bytes.bytes;
+    return bytes;
+}
+
+/* libpq keeps a copy of what the socket does not take, and moves all of that each time it sends.
+ * So a body is sent before the next one comes. */
 static bool send_all(struct libpq *libpq, const struct door_statement *statements, size_t count)
 {
+    uint64_t unsent = 0;
     bool is_sent = libpq->connection != NULL;
-    for (size_t i = 0; is_sent && i < count; i++)
-        is_sent = send_statement(libpq, &statements[i]) &&
-                  (i % 16 != 15 || flush_all(libpq)); /* so that memory holds a few bodies */
+    for (size_t i = 0; is_sent && i < count; i++) {
+        unsent += body_bytes(&statements[i]);
+        is_sent = send_statement(libpq, &statements[i]);
+        if (is_sent && unsent >= UNSENT_BYTES) {
+            is_sent = flush_all(libpq);
+            unsent = 0;
+        }
+    }
     return is_sent && PQpipelineSync(libpq->connection) == 1 && send_check(libpq) &&
            flush_all(libpq);
 }
