@@ -61,6 +61,7 @@ struct handle {
 struct postgres {
     struct disk disk;
     struct disk *folder; /* the cache */
+    struct shard_kept kept;
     struct store store;
     struct postgres_copy copy; /* until the shard is taken */
     char name[64];
@@ -144,16 +145,21 @@ static void note_gone(struct cached *cached)
     forget_ranges(cached);
 }
 
+static bool is_open(const struct postgres *postgres, const struct cached *cached)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < postgres->handle_count; i++)
+        is_any = is_any || postgres->handles[i].cached == cached;
+    return is_any;
+}
+
 /* Frees the notes of files that are gone from the store, too, and that nobody has open. */
 static void forget_gone(struct postgres *postgres)
 {
     size_t kept = 0;
     for (size_t i = 0; i < postgres->count; i++) {
         struct cached *cached = postgres->files[i];
-        bool is_open = false;
-        for (size_t j = 0; j < postgres->handle_count; j++)
-            is_open = is_open || postgres->handles[j].cached == cached;
-        if (!cached->is_gone || cached->is_stored || is_open) {
+        if (!cached->is_gone || cached->is_stored || is_open(postgres, cached)) {
             postgres->files[kept++] = cached;
         } else {
             forget_ranges(cached);
@@ -582,7 +588,8 @@ static int postgres_open(struct disk *disk, const char *name, enum disk_how how)
     if (strlen(name) >= FORMAT_NAME_BYTES)
         return -ENAMETOOLONG;
     write_behind(postgres);
-    int fd = folder->ops->open(folder, name, how);
+    int fd = how == DISK_MAKE ? shard_cache_make(folder, &postgres->kept, name)
+                              : folder->ops->open(folder, name, how);
     if (fd < 0 || how == DISK_READ)
         return fd;
     struct cached *cached = find_cached(postgres, name);
@@ -675,7 +682,7 @@ static void postgres_ahead(struct disk *disk, int file, uint64_t offset, uint64_
 static int postgres_reserve(struct disk *disk, int file, uint64_t bytes)
 {
     struct postgres *postgres = postgres_of(disk);
-    int result = postgres->folder->ops->reserve(postgres->folder, file, bytes);
+    int result = shard_cache_reserve(postgres->folder, &postgres->kept, file, bytes);
     if (result == 0)
         note_size(cached_of(postgres, file), bytes);
     return result;
@@ -707,9 +714,12 @@ static int postgres_rename(struct disk *disk, const char *from, const char *to)
 static int postgres_unlink(struct disk *disk, const char *name)
 {
     struct postgres *postgres = postgres_of(disk);
-    int result = postgres->folder->ops->unlink(postgres->folder, name);
-    struct cached *cached = result == 0 ? find_cached(postgres, name) : NULL;
-    if (cached != NULL)
+    struct disk *folder = postgres->folder;
+    struct cached *cached = find_cached(postgres, name);
+    int result = cached != NULL && !is_open(postgres, cached)
+                     ? shard_cache_give_up(folder, &postgres->kept, name, cached->file.bytes)
+                     : folder->ops->unlink(folder, name);
+    if (result == 0 && cached != NULL)
         note_gone(cached);
     return result;
 }

@@ -2,9 +2,10 @@
 /* reader.c -- bodies of records, read beside the thread that writes them; see journal.h.
  *
  * What makes it safe without a lock: what was appended is not changed any more, the system lets
- * readers see what was written before, and a segment that is unlinked stays readable as long as it
- * is open.  Which segments there are is learnt from the directory, and again whenever a record is
- * not where it would be by what is known: the newest segment that is known ends unseen. */
+ * readers see what was written before, and nobody asks for what was trimmed.  A file that is used
+ * again (layout.h) has no record of a position that was trimmed.  Which segments there are is
+ * learnt from the directory, and again whenever a record is not where it would be by what is known:
+ * the newest segment that is known ends unseen. */
 #include "broker/journal/journal.h"
 
 #include "broker/journal/disk.h"

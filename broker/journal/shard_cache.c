@@ -79,3 +79,53 @@ int shard_cache_empty(struct disk *folder, char *why, size_t bytes)
     result = folder->ops->list(folder, see_name, &found);
     return result < 0 ? result : found.result;
 }
+
+int shard_cache_make(struct disk *folder, struct shard_kept *kept, const char *name)
+{
+    char file[FORMAT_NAME_BYTES];
+    enum disk_how how = DISK_MAKE;
+    if (kept->count > 0 && strcmp(name, LAYOUT_NEXT) == 0) {
+        layout_kept_name(--kept->count, file);
+        if (folder->ops->rename(folder, file, name) == 0)
+            how = DISK_WRITE;
+    }
+    return folder->ops->open(folder, name, how);
+}
+
+int shard_cache_give_up(struct disk *folder, struct shard_kept *kept, const char *name,
+                        uint64_t bytes)
+{
+    uint64_t first;
+    char file[FORMAT_NAME_BYTES];
+    bool is_segment = segment_name_read(name, &first) && bytes > 0;
+    bool is_alike = kept->count == 0 || bytes == kept->bytes;
+    if (is_segment && is_alike && kept->count < LAYOUT_KEPT_MAX) {
+        layout_kept_name(kept->count, file);
+        if (folder->ops->rename(folder, name, file) == 0) {
+            kept->bytes = bytes;
+            kept->count++;
+            return 0;
+        }
+    }
+    return folder->ops->unlink(folder, name);
+}
+
+/* Whether there was any. */
+static bool release_all(struct disk *folder, struct shard_kept *kept)
+{
+    char file[FORMAT_NAME_BYTES];
+    bool has_any = kept->count > 0;
+    while (kept->count > 0) {
+        layout_kept_name(--kept->count, file);
+        (void)folder->ops->unlink(folder, file); /* or the next one that is kept takes its place */
+    }
+    return has_any;
+}
+
+int shard_cache_reserve(struct disk *folder, struct shard_kept *kept, int file, uint64_t bytes)
+{
+    int result = folder->ops->reserve(folder, file, bytes);
+    if (journal_err_of(result) == JOURNAL_FULL && release_all(folder, kept))
+        result = folder->ops->reserve(folder, file, bytes);
+    return result;
+}

@@ -8,6 +8,16 @@
 #include "broker/journal/format.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* Files of segments that were given up, to be used again: their pages are there, and to find new
+ * ones takes longer than to write to them.  All are of one size.  What they had is still in them,
+ * behind what is written anew; no record there belongs to its position, as in a lazy journal
+ * (layout.h). */
+struct shard_kept {
+    unsigned count;
+    uint64_t bytes; /* of each */
+};
 
 /* 0; -EBUSY: another broker has it; or another negative errno.  Where a sentence says more, it is
  * in why, of `bytes`. */
@@ -17,5 +27,13 @@ int shard_cache_lock(struct disk *folder, struct disk_owner *out_owner, char *wh
 int shard_cache_empty(struct disk *folder, char *why, size_t bytes);
 /* The name of a file until the copy of the shard is whole, by its number in the store. */
 void shard_cache_name(uint64_t number, char out_name[FORMAT_NAME_BYTES]);
+
+/* A new file, which may be one that was kept.  Returns its handle, or a negative errno. */
+int shard_cache_make(struct disk *folder, struct shard_kept *kept, const char *name);
+/* Gives a file up: it is kept or removed.  bytes: that it has.  0, or a negative errno. */
+int shard_cache_give_up(struct disk *folder, struct shard_kept *kept, const char *name,
+                        uint64_t bytes);
+/* Gives a file room (`reserve` of struct disk).  On a full disk it removes what is kept first. */
+int shard_cache_reserve(struct disk *folder, struct shard_kept *kept, int file, uint64_t bytes);
 
 #endif

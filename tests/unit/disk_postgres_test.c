@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SEGMENT "00000000000000000000.journal"
@@ -953,6 +954,70 @@ Test(disk_postgres, gives_the_next_holder_what_was_synced)
         cr_expect_eq(found[i], 0, "%zu", i);
     next->ops->shut(next, file);
     disk_close(&next);
+    disk_close(&disk);
+}
+
+/* 0: there is no such file in the cache. */
+static uint64_t inode_of(const char *name)
+{
+    char path[FOLDER_PATH_BYTES_MAX + FORMAT_NAME_BYTES];
+    struct stat stat_of = {.st_ino = 0};
+    snprintf(path, sizeof path, "%s/%s", folders[0].path, name);
+    return stat(path, &stat_of) == 0 ? stat_of.st_ino : 0;
+}
+
+/* A segment that is written, and given up. */
+static void use_up(struct disk *disk, const char *name)
+{
+    int file = must_make(disk, LAYOUT_NEXT);
+    cr_assert_eq(disk->ops->reserve(disk, file, 300), 0);
+    write_at(disk, file, 300, 0);
+    must_sync(disk, file);
+    disk->ops->shut(disk, file);
+    cr_assert_eq(disk->ops->rename(disk, LAYOUT_NEXT, name), 0);
+    cr_assert_eq(disk->ops->unlink(disk, name), 0);
+    cr_assert_eq(disk->ops->sync_names(disk), 0);
+}
+
+/* The cache has it still, and the store never gets it. */
+Test(disk_postgres, gives_nobody_what_a_file_had_before_it_was_used_again)
+{
+    char found[300];
+    struct disk *disk = must_take(0);
+    use_up(disk, SEGMENT);
+    uint64_t inode = inode_of(LAYOUT_KEPT "0");
+    cr_assert_neq(inode, 0);
+    cr_expect_null(named(SEGMENT));
+    int file = must_make(disk, LAYOUT_NEXT);
+    cr_expect_eq(inode_of(LAYOUT_NEXT), inode);
+    cr_assert_eq(disk->ops->reserve(disk, file, 300), 0);
+    write_at(disk, file, 200, 0);
+    must_sync(disk, file);
+    cr_assert_eq(disk->ops->keep(disk), 0);
+    cr_expect_eq(server.piece_count, 1, "the table of the other one is gone");
+    cr_expect_eq(server.pieces[0].bytes, 200);
+    disk->ops->shut(disk, file);
+    struct disk *next = must_take(1);
+    file = next->ops->open(next, LAYOUT_NEXT, DISK_READ);
+    cr_assert_geq(file, 0);
+    cr_assert_eq(disk_read_at(next, file, found, sizeof found, 0), 300);
+    cr_expect_eq(memcmp(found, bytes, 200), 0);
+    for (size_t i = 200; i < sizeof found; i++)
+        cr_expect_eq(found[i], 0, "%zu", i);
+    next->ops->shut(next, file);
+    disk_close(&next);
+    disk_close(&disk);
+}
+
+Test(disk_postgres, uses_no_file_again_that_is_open)
+{
+    struct disk *disk = must_take(0);
+    int file = must_make(disk, SEGMENT);
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
+    cr_expect_eq(inode_of(LAYOUT_KEPT "0"), 0);
+    disk->ops->shut(disk, file);
     disk_close(&disk);
 }
 
