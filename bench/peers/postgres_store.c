@@ -96,6 +96,15 @@ static void commit_all(size_t bytes, uint64_t count, int64_t every_ns, char *bod
     }
 }
 
+/* errbusd drops its tables, too.  What comes next begins with as much memory and disk. */
+static void drop_all(void)
+{
+    if (PQexitPipelineMode(connection) != 1) {
+        bench_die("libpq: %s", PQerrorMessage(connection));
+    }
+    check_result(PQexec(connection, "DROP TABLE loop_piece, loop_shard"));
+}
+
 /* CONNINFO BYTES COUNT EVERY_NS: says how long it took, and a sample for each value. */
 int main(int argc, char **argv)
 {
@@ -113,6 +122,7 @@ int main(int argc, char **argv)
                body, &samples);
     role_say_done(test_now_ns() - start_ns);
     samples_say(&samples);
+    drop_all();
     PQfinish(connection);
     samples_fini(&samples);
     free(body);
