@@ -8,8 +8,8 @@
  *   256 B at 10000/s   one way to a reader, beside a loop whose commits take all that is due
  *
  * The figures are those of a server that has run for a while.  A new one makes each file of its WAL
- * and each page of its tables anew, which takes longer than to use old ones again.  So bulk comes
- * first in each run, and is long: the server then has files to use again.  A checkpoint before each
+ * and each page of its tables anew, which takes longer than to use old ones again.  So all runs of
+ * bulk come first, and are long: the server then has files to use again.  A checkpoint before each
  * side's bulk, and behind the last, brings to the disk what was left, so that nobody waits for it.
  *
  * A virtual machine gives memory that was free for seconds back to its host.  To get it again takes
@@ -208,26 +208,46 @@ static void get_memory(const struct postgres *postgres, uint64_t bytes)
     }
 }
 
+static void run_side(enum side side, const struct postgres *postgres, const char *endpoint,
+                     size_t index, uint64_t count, size_t run)
+{
+    struct answer *answer = &answers[index][side];
+    if (side == LOOP) {
+        run_loop(postgres->conninfo, &loads[index], count, answer, run);
+    } else {
+        run_errbus(endpoint, &loads[index], count, answer, run);
+    }
+}
+
+static void measure_load(const struct bench *bench, struct postgres *postgres, const char *endpoint,
+                         size_t index, size_t run)
+{
+    const struct load *load = &loads[index];
+    uint64_t count = bench_count(bench, load->count);
+    for (size_t turn = 0; turn < SIDES; turn++) {
+        if (load->way == BULK) {
+            make_checkpoint(postgres); /* what was left to be written */
+            get_memory(postgres, WRITERS * count * strtoull(load->bytes, NULL, 10));
+        }
+        run_side((enum side)((run + turn) % SIDES), postgres, endpoint, index, count, run);
+    }
+}
+
 static void measure(const struct bench *bench, struct postgres *postgres, const char *endpoint)
 {
+    size_t bulks = 0;
+    while (loads[bulks].way == BULK) {
+        bulks++;
+    }
     for (size_t run = 0; run < bench->runs; run++) {
-        for (size_t i = 0; i < LOADS; i++) {
-            bool is_behind_bulk = i > 0 && loads[i - 1].way == BULK;
-            uint64_t count = bench_count(bench, loads[i].count);
-            for (size_t turn = 0; turn < SIDES; turn++) {
-                enum side side = (enum side)((run + turn) % SIDES);
-                if (loads[i].way == BULK || (is_behind_bulk && turn == 0)) {
-                    make_checkpoint(postgres); /* what was left to be written */
-                }
-                if (loads[i].way == BULK) {
-                    get_memory(postgres, WRITERS * count * strtoull(loads[i].bytes, NULL, 10));
-                }
-                if (side == LOOP) {
-                    run_loop(postgres->conninfo, &loads[i], count, &answers[i][side], run);
-                } else {
-                    run_errbus(endpoint, &loads[i], count, &answers[i][side], run);
-                }
-            }
+        for (size_t i = 0; i < bulks; i++) {
+            measure_load(bench, postgres, endpoint, i, run);
+        }
+    }
+    make_checkpoint(postgres);
+    for (size_t run = 0; run < bench->runs; run++) {
+        for (size_t i = bulks; i < LOADS; i++) {
+            measure_load(bench, postgres, endpoint, i, run);
         }
     }
 }
