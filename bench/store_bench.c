@@ -12,8 +12,8 @@
  * bulk come first, and are long: the server then has files to use again.  A checkpoint before each
  * side's bulk, and behind the last, brings to the disk what was left, so that nobody waits for it.
  *
- * A virtual machine gives memory that was free for seconds back to its host.  To get it again takes
- * ten times as long as to write to it.  So each side's bulk begins with as much as it writes to. */
+ * A virtual machine may give free memory back to its host.  To get it again took ten times as long
+ * as to write to it (README.md).  So each side's bulk begins with as much as it writes to. */
 #include "bench/harness.h"
 #include "tests/lib/postgres.h"
 

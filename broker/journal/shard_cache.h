@@ -12,8 +12,11 @@
 
 /* Files of segments that were given up, to be used again: their pages are there, and to find new
  * ones takes longer than to write to them.  All are of one size.  What they had is still in them,
- * behind what is written anew; no record there belongs to its position, as in a lazy journal
- * (layout.h). */
+ * behind what is written anew; no record there belongs to its position.
+ *
+ * A lazy journal keeps its files itself (journal_flush.c), under the same names.  One in a shard
+ * cannot: it has names in the store, and what it renames keeps its table there.  So the journal
+ * removes a segment and makes a new one, and only the cache knows that the file is the same. */
 struct shard_kept {
     unsigned count;
     uint64_t bytes; /* of each */

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define SEGMENT "00000000000000000000.journal"
@@ -470,6 +471,15 @@ static void must_sync(struct disk *disk, int file)
     cr_assert_eq(disk->ops->sync(disk, file), 0, "%s", disk->why);
 }
 
+/* A new file of ten bytes, which the store has.  Returns its handle. */
+static int must_store(struct disk *disk, const char *name)
+{
+    int file = must_make(disk, name);
+    write_at(disk, file, 10, 0);
+    must_sync(disk, file);
+    return file;
+}
+
 static const struct file_row *named(const char *name)
 {
     const struct file_row *found = NULL;
@@ -639,9 +649,7 @@ Test(disk_postgres, tries_a_table_again_soon_behind_a_connection_that_broke)
 {
     enum { PAUSE_KEEPS = 20 };
     struct disk *disk = must_take(0);
-    int file = must_make(disk, "gone0");
-    write_at(disk, file, 10, 0);
-    must_sync(disk, file);
+    int file = must_store(disk, "gone0");
     disk->ops->shut(disk, file);
     must_remove(disk, 0);
     server.breaks = true;
@@ -907,9 +915,7 @@ Test(disk_postgres, fails_where_its_cache_takes_nothing)
 Test(disk_postgres, tells_no_reason_of_a_fault_before)
 {
     struct disk *disk = must_take(0);
-    int file = must_make(disk, "gone0");
-    write_at(disk, file, 10, 0);
-    must_sync(disk, file);
+    int file = must_store(disk, "gone0");
     disk->ops->shut(disk, file);
     must_remove(disk, 0);
     server.is_locked = true;
@@ -1012,10 +1018,27 @@ Test(disk_postgres, gives_nobody_what_a_file_had_before_it_was_used_again)
 Test(disk_postgres, uses_no_file_again_that_is_open)
 {
     struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_at(disk, file, 10, 0);
-    must_sync(disk, file);
+    int file = must_store(disk, SEGMENT);
     cr_assert_eq(disk->ops->unlink(disk, SEGMENT), 0);
+    cr_expect_eq(inode_of(LAYOUT_KEPT "0"), 0);
+    disk->ops->shut(disk, file);
+    disk_close(&disk);
+}
+
+/* A memory file system refuses at once what is larger than all of it. */
+Test(disk_postgres, gives_its_disk_back_what_it_keeps_when_there_is_no_room)
+{
+    struct statvfs room = {.f_blocks = 0};
+    if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0)
+        cr_skip("/dev/shm is no memory file system of a bounded size");
+    folder_fini(&folders[0]);
+    cr_assert_eq(setenv("TMPDIR", "/dev/shm", 1), 0);
+    cr_assert(folder_make(&folders[0]));
+    struct disk *disk = must_take(0);
+    use_up(disk, SEGMENT);
+    cr_expect_neq(inode_of(LAYOUT_KEPT "0"), 0);
+    int file = must_make(disk, LAYOUT_SPARE);
+    cr_expect_eq(disk->ops->reserve(disk, file, (room.f_blocks + 1) * room.f_frsize), -ENOSPC);
     cr_expect_eq(inode_of(LAYOUT_KEPT "0"), 0);
     disk->ops->shut(disk, file);
     disk_close(&disk);
@@ -1098,9 +1121,7 @@ Test(disk_postgres, says_that_it_makes_its_copy)
 Test(disk_postgres, sweeps_what_a_holder_left)
 {
     struct disk *disk = must_take(0);
-    int file = must_make(disk, SEGMENT);
-    write_at(disk, file, 10, 0);
-    must_sync(disk, file);
+    int file = must_store(disk, SEGMENT);
     uint64_t number = named(SEGMENT)->number;
     row_of(number)->is_named = false; /* it ended before it dropped the table */
     disk->ops->shut(disk, file);
