@@ -35,8 +35,9 @@ static int complain(const struct edit *edit, const char *what, const char *path)
     return CLI_FAILED;
 }
 
-/* There is no such file.  Words that begin as a line do begin a file with it.  Otherwise the
- * operand is most likely no file: who names the party first is told so. */
+/* There was no such file.  Words that begin as a line do begin a file with it.  Otherwise the
+ * operand is most likely no file: who names the party first is told so.  What is there by now,
+ * another 'errbus access' made meanwhile; a symbolic link leads nowhere. */
 static int begin_file(struct edit *edit, bool is_added)
 {
     static const char *const begins[] = {"key", "uid", "group", "allow", "limit"};
@@ -45,7 +46,8 @@ static int begin_file(struct edit *edit, bool is_added)
     for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
         is_line |= strcmp(edit->cli->argv[FIRST_WORD], begins[i]) == 0;
     }
-    if (errno != ENOENT || lstat(edit->path, &status) == 0 || (is_line && !is_added)) {
+    bool is_link = errno == ENOENT && lstat(edit->path, &status) == 0 && S_ISLNK(status.st_mode);
+    if (errno != ENOENT || is_link || (is_line && !is_added)) {
         return complain(edit, "find the access file", edit->path);
     }
     if (!is_line) {

@@ -11,12 +11,16 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <linux/xattr.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -502,6 +506,69 @@ Test(key, makes_the_new_access_file_before_it_reads_the_old_one)
     expect_complaint(&first, "access' is not a file");
     close(fd);
     cr_expect_not(is_there(fresh), "nothing is left behind");
+}
+
+/* Whether one of the first two arguments of a system call is this path. */
+static bool names(pid_t pid, const struct __ptrace_syscall_info *call, const char *path)
+{
+    char text[FOLDER_PATH_BYTES_MAX + 8];
+    for (int i = 0; i < 2; i++) {
+        struct iovec ours = {text, strlen(path) + 1};
+        struct iovec theirs = {(void *)(uintptr_t)call->entry.args[i], ours.iov_len};
+        if (process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == (ssize_t)ours.iov_len &&
+            strcmp(text, path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Lets a process go that stands still, until it was told that there is nothing at path. */
+static void run_until_missed(pid_t pid, const char *path)
+{
+    struct __ptrace_syscall_info call, entry = {0};
+    int status, number = 0;
+    kill(pid, SIGCONT);
+    do {
+        cr_assert_eq(ptrace(PTRACE_SYSCALL, pid, NULL, number), 0);
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFSTOPPED(status), "it has ended, and never missed '%s'", path);
+        bool is_call = WSTOPSIG(status) == (SIGTRAP | 0x80); /* see PTRACE_O_TRACESYSGOOD */
+        number = is_call || status >> 16 != 0 ? 0 : WSTOPSIG(status);
+        call.op = PTRACE_SYSCALL_INFO_NONE;
+        if (is_call)
+            cr_assert_geq(ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof call, &call), 0);
+        if (call.op == PTRACE_SYSCALL_INFO_ENTRY)
+            entry = call;
+    } while (call.op != PTRACE_SYSCALL_INFO_EXIT || call.exit.rval != -ENOENT ||
+             !names(pid, &entry, path));
+}
+
+/* Both find no file, and the other one has made it before this one looks again. */
+Test(key, adds_a_line_to_a_file_that_was_made_meanwhile)
+{
+    struct process first = {0}, second;
+    char path[FOLDER_PATH_BYTES_MAX + 8], program[FOLDER_PATH_BYTES_MAX], found[TEXT_BYTES];
+    siginfo_t stopped;
+    snprintf(path, sizeof path, "%s/fresh", folder.path);
+    process_path("errbus", program, sizeof program);
+    const char *const argv[] = {"/bin/sh", "-c",    "kill -STOP $$; exec \"$@\"",
+                                "sh",      program, "access",
+                                "add",     path,    "uid",
+                                "eve",     "7",     NULL};
+    cr_assert(process_start(&first, argv, NULL));
+    cr_assert_eq(waitid(P_PID, (id_t)first.pid, &stopped, WSTOPPED), 0);
+    if (ptrace(PTRACE_SEIZE, first.pid, NULL, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) {
+        process_fini(&first);
+        skip("this machine lets nobody trace a process");
+    }
+    run_until_missed(first.pid, path);
+    cr_assert_eq(run(&second, "access", "add", path, "uid", "bob", "8", NULL), 0);
+    process_fini(&second);
+    cr_assert_eq(ptrace(PTRACE_DETACH, first.pid, NULL, NULL), 0);
+    cr_expect_eq(process_wait(&first, SOON_MS), 0, "%s", process_complained(&first));
+    process_fini(&first);
+    read_text(path, found);
+    cr_expect_str_eq(found, "uid bob 8\nuid eve 7\n");
 }
 
 /* Who is told that it is done has done it. */
