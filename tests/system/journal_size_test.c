@@ -8,12 +8,12 @@
 #include <stdio.h>
 
 /* Each topic keeps the last of its values: a twenty-fifth of all. */
-enum { TOPICS = 24, VALUES = 100, VALUE_BYTES = 256 * 1024, KEPT = 4 };
+enum { TOPICS = 24, VALUES = 100, VALUE_BYTES = 256 * 1024, KEPT = 4, ROUNDS_MAX = 16 };
 
 static const char *const small_files[] = {
     "ERRBUS_NUMBER_CHECKPOINT_BYTES=8388608", "ERRBUS_NUMBER_CHECKPOINT_MS=0",
-    "ERRBUS_NUMBER_RECENT_BYTES=8388608",     "ERRBUS_NUMBER_TRIM_BYTES=1048576",
-    "ERRBUS_NUMBER_SEGMENT_BYTES=4194304",    NULL};
+    "ERRBUS_NUMBER_RECENT_BYTES=33554432",    "ERRBUS_NUMBER_TRIM_BYTES=1048576",
+    "ERRBUS_NUMBER_SEGMENT_BYTES=16777216",   NULL};
 
 TestSuite(journal_size, .init = revival_open, .fini = revival_close, .timeout = 300);
 
@@ -46,6 +46,11 @@ Test(journal_size, lets_files_go_beside_values_that_are_kept)
         write_topic(alice, i);
     struct bus_status_journal journal = journal_now();
     cr_expect_gt(journal.next, (uint64_t)TOPICS * VALUES * VALUE_BYTES);
+    /* Old values move before a checkpoint, and on a busy machine fewer are made. */
+    for (int i = 0; i < ROUNDS_MAX && journal.first <= journal.next / 2; i++) {
+        write_topic(alice, TOPICS);
+        journal = journal_now();
+    }
     cr_expect_gt(journal.first, journal.next / 2, "%llu of %llu", (unsigned long long)journal.first,
                  (unsigned long long)journal.next);
     struct bus_sub_options options;
