@@ -225,6 +225,14 @@ static uint64_t movable_when_full(const struct persistence *persistence,
     return bytes <= PERSISTENCE_MOVE_BYTES && has_room && is_worth_it ? news->first_end : 0;
 }
 
+uint64_t persistence_recent_bytes(uint64_t wanted_bytes)
+{
+    if (wanted_bytes >= PERSISTENCE_RECENT_MAX / PERSISTENCE_RECENT_TIMES)
+        return PERSISTENCE_RECENT_MAX;
+    uint64_t bytes = PERSISTENCE_RECENT_TIMES * wanted_bytes;
+    return bytes > PERSISTENCE_RECENT_MIN ? bytes : PERSISTENCE_RECENT_MIN;
+}
+
 uint64_t persistence_movable_bytes(uint64_t aside)
 {
     uint64_t part = aside / PERSISTENCE_VALUE_SHARES;
@@ -234,7 +242,8 @@ uint64_t persistence_movable_bytes(uint64_t aside)
 /* Wanted payloads below this position are written again before a checkpoint; 0: none. */
 static uint64_t movable_below(const struct persistence *persistence, const struct core_port *port)
 {
-    uint64_t recent = failpoint_number("RECENT_BYTES", PERSISTENCE_RECENT_BYTES);
+    uint64_t recent =
+        failpoint_number("RECENT_BYTES", persistence_recent_bytes(core_port_payload_bytes(port)));
     if (persistence_is_full(persistence))
         return movable_when_full(persistence, port);
     if (persistence->news.state != JOURNAL_IS_WELL)
@@ -326,19 +335,65 @@ static bool would_make_room(const struct persistence *persistence, const struct 
 }
 
 /* A wanted value keeps its segment, and all segments behind it.  Where few values are wanted, they
- * are written again, so that the next trim frees those segments. */
-static void move_sparse(struct persistence *persistence, struct core_port *port)
+ * are written again, so that the next trim frees those segments.  Here all payloads are looked at,
+ * which takes long where there are many, and so it is done once for a checkpoint. */
+static void choose_what_moves(struct persistence *persistence, const struct core_port *port)
 {
-    uint32_t at = 0;
-    uint64_t below = movable_below(persistence, port);
-    uint64_t from = core_port_needed_from(port);
-    struct journal_step *step;
-    while ((step = core_port_move(port, &at, below)) != NULL) {
+    persistence->move_below = movable_below(persistence, port);
+    persistence->move_from = core_port_needed_from(port);
+    persistence->move_next = 0;
+    persistence->part_at_bytes = persistence->given_bytes;
+    persistence->is_chosen = true;
+}
+
+/* Writes those again until there are so many bytes. */
+static void move_some(struct persistence *persistence, struct core_port *port, uint64_t bytes_max)
+{
+    uint64_t bytes = 0;
+    while (bytes < bytes_max) {
+        struct journal_step *step =
+            core_port_move(port, &persistence->move_next, persistence->move_below);
+        if (step == NULL)
+            return;
+        bytes += step->bytes;
         persistence->given_bytes += step->bytes;
         give(persistence, port, &step);
-        persistence->moved_from = least(persistence->moved_from, from);
+        persistence->move_ticket = persistence->ticket;
+        persistence->moved_from = least(persistence->moved_from, persistence->move_from);
         failpoint_reach("move");
     }
+}
+
+/* Whether most of the way to the next checkpoint is gone. */
+static bool is_checkpoint_near(const struct persistence *persistence)
+{
+    uint64_t enough = failpoint_number("CHECKPOINT_BYTES", PERSISTENCE_CHECKPOINT_BYTES);
+    uint64_t of_last = PERSISTENCE_CHECKPOINT_TIMES * persistence->checkpoint_bytes;
+    uint64_t due = enough > of_last ? enough : of_last;
+    return persistence->given_bytes >= due - due / PERSISTENCE_MOVE_SHARES;
+}
+
+static void move_beside(struct persistence *persistence, struct core_port *port)
+{
+    if (persistence->news.state != JOURNAL_IS_WELL ||
+        persistence->news.logged < persistence->move_ticket || !is_checkpoint_near(persistence) ||
+        !is_checkpoint_logged(persistence))
+        return;
+    if (!persistence->is_chosen)
+        choose_what_moves(persistence, port);
+    uint64_t part =
+        (persistence->given_bytes - persistence->part_at_bytes) / PERSISTENCE_MOVE_RATIO;
+    move_some(persistence, port,
+              part > PERSISTENCE_MOVE_PART_BYTES ? part : PERSISTENCE_MOVE_PART_BYTES);
+    persistence->part_at_bytes = persistence->given_bytes;
+}
+
+/* All that is left.  On a full disk it is another choice. */
+static void move_rest(struct persistence *persistence, struct core_port *port)
+{
+    if (!persistence->is_chosen || persistence_is_full(persistence))
+        choose_what_moves(persistence, port);
+    move_some(persistence, port, UINT64_MAX);
     persistence->is_moved = true;
 }
 
@@ -395,15 +450,21 @@ static bool wants_checkpoint(const struct persistence *persistence, const struct
 
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port)
 {
-    if (persistence->thread == NULL || !core_port_is_logged(port) ||
-        !is_checkpoint_logged(persistence) || !wants_checkpoint(persistence, port))
+    if (persistence->thread == NULL)
+        return;
+    if (!is_checkpoint_logged(persistence) || !wants_checkpoint(persistence, port)) {
+        move_beside(persistence, port);
+        return;
+    }
+    if (!core_port_is_logged(port))
         return;
     if (!persistence->is_moved)
-        move_sparse(persistence, port);
+        move_rest(persistence, port);
     if (!core_port_is_logged(port))
         return; /* and not before it is known where they are now */
     failpoint_reach("moved");
     persistence->is_moved = false;
+    persistence->is_chosen = false;
     persistence->moved_from = UINT64_MAX;
     persistence->given_bytes = persistence->checkpoint_bytes = 0;
     int64_t rest_ms = (int64_t)failpoint_number("CHECKPOINT_MS", PERSISTENCE_CHECKPOINT_MS);

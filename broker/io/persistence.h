@@ -45,6 +45,12 @@ struct persistence {
     uint64_t measured_steps;    /* steps of the port at that time */
     int64_t measure_ns;         /* not measured again before this time */
     bool is_moved;              /* old values that keep files from being freed are written again */
+    bool is_chosen;             /* which of them are, for the next checkpoint: */
+    uint64_t move_from;         /* the oldest wanted value when they were chosen */
+    uint64_t move_below;        /* those that lie below this place */
+    uint32_t move_next;         /* the next of them: see core_port_move() */
+    uint64_t move_ticket;       /* when it is logged, so are all that were given */
+    uint64_t part_at_bytes;     /* given_bytes when the last part was given */
     uint64_t moved_from;        /* the first place where such values were; UINT64_MAX: none */
     bool has_to_trim;           /* what the last checkpoint made needless is still there */
     int64_t trim_ns;            /* it goes by this time; INT64_MAX: the checkpoint is not whole */
@@ -67,10 +73,19 @@ enum {
 #define PERSISTENCE_TRIM_BYTES (PERSISTENCE_CHECKPOINT_BYTES / 4)
 enum { PERSISTENCE_TRIM_MS = 100 };
 /* Before a checkpoint, old values that keep many files of the journal are written again: as many as
- * may wait at once, at most.  The newest ones are left, because most of them will be gone by the
- * next checkpoint. */
+ * may wait at once, at most.  The newest bytes are left, because most of their values will be gone
+ * by the next checkpoint: ..._TIMES all that is wanted, from ..._MIN to ..._MAX. */
 #define PERSISTENCE_MOVE_BYTES JOURNAL_THREAD_WAITING_BYTES
-#define PERSISTENCE_RECENT_BYTES (2 * PERSISTENCE_CHECKPOINT_BYTES)
+enum { PERSISTENCE_RECENT_TIMES = 8 };
+#define PERSISTENCE_RECENT_MIN (2 * PERSISTENCE_CHECKPOINT_BYTES)
+#define PERSISTENCE_RECENT_MAX (8 * PERSISTENCE_CHECKPOINT_BYTES)
+/* Nothing is let in while a checkpoint is due.  To write 8 MiB to a database then kept all that was
+ * published waiting for 40 ms.  So old values come in parts beside what is new, from the moment at
+ * which one of ..._SHARES is left of the way to a checkpoint.  A part has ..._PART_BYTES, or one of
+ * ..._RATIO bytes that came since the last part if that is more.  What is left when the checkpoint
+ * is due comes at once. */
+enum { PERSISTENCE_MOVE_SHARES = 4, PERSISTENCE_MOVE_RATIO = 2 };
+#define PERSISTENCE_MOVE_PART_BYTES (UINT64_C(256) * 1024)
 
 /* The reserve for a full disk, in sizes of a checkpoint: one for itself, one for what comes until
  * the next, two for errors. */
@@ -88,6 +103,8 @@ enum { PERSISTENCE_VALUE_SHARES = 4, PERSISTENCE_FACT_SHARES = 8 };
 /* So many bytes are moved before a checkpoint where so many are set aside.  They wait as values do,
  * and the disk may be full by then. */
 uint64_t persistence_movable_bytes(uint64_t aside);
+/* The newest so many bytes of the journal are left as they are where so many are wanted in all. */
+uint64_t persistence_recent_bytes(uint64_t wanted_bytes);
 
 /* Less than the time after which another broker takes over a shard (STORE_LEASE_MS), and less than
  * the resume window of parties. */
@@ -161,7 +178,7 @@ const char *persistence_complaint(const struct persistence *persistence);
 /* What its state means for what comes, and why; UTF-8, and stands until the next call. */
 const char *persistence_sentence(struct persistence *persistence);
 /* If a checkpoint is due: writes old values again that keep files from being freed, then makes it.
- */
+ * If one is near, writes some of them again. */
 void persistence_checkpoint(struct persistence *persistence, struct core_port *port);
 /* Gives what METRICS says of the journal; without one it says nothing. */
 void persistence_tell(const struct persistence *persistence, struct metric_figures *out);

@@ -902,8 +902,142 @@ Test(persistence, moves_no_more_than_the_part_for_values)
         cr_expect_eq(persistence_movable_bytes(cases[i].aside), cases[i].bytes, "%zu", i);
 }
 
+/* The more is wanted, the more of the journal is left as it is. */
+Test(persistence, leaves_eight_times_what_is_wanted)
+{
+    static const struct {
+        uint64_t wanted, recent;
+    } cases[] = {{0, PERSISTENCE_RECENT_MIN},
+                 {PERSISTENCE_RECENT_MIN / 8, PERSISTENCE_RECENT_MIN},
+                 {PERSISTENCE_RECENT_MIN / 8 + 1, PERSISTENCE_RECENT_MIN + 8},
+                 {PERSISTENCE_RECENT_MAX / 8 - 1, PERSISTENCE_RECENT_MAX - 8},
+                 {PERSISTENCE_RECENT_MAX / 8, PERSISTENCE_RECENT_MAX},
+                 {UINT64_MAX, PERSISTENCE_RECENT_MAX}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        cr_expect_eq(persistence_recent_bytes(cases[i].wanted), cases[i].recent, "%zu", i);
+}
+
+enum { OLD_VALUES = 12, OLD_BYTES = 128 * 1024 };
+#define OLD_APART (UINT64_C(8) * 1024 * 1024)
+#define NEAR_BYTES (PERSISTENCE_CHECKPOINT_BYTES - PERSISTENCE_CHECKPOINT_BYTES / 4)
+
+/* A journal in which few old values lie far apart, all of them older than the newest bytes. */
+static void start_with_old_values(void)
+{
+    static const uint8_t value[OLD_BYTES];
+    start(DURABILITY_PROCESS);
+    for (uint64_t i = 0; i < OLD_VALUES; i++) {
+        struct buffer *bytes = buffer_copy(span_of(value, sizeof value));
+        payload_id payload = 0;
+        cr_assert(core_port_payload_add(port, &bytes, i * OLD_APART, &payload));
+    }
+    persistence.news.aside = PERSISTENCE_VALUE_SHARES * PERSISTENCE_MOVE_BYTES;
+    persistence.news.next = OLD_VALUES * OLD_APART + PERSISTENCE_RECENT_MIN;
+}
+
+static void expect_moves(uint64_t count)
+{
+    uint64_t ticket = persistence.ticket;
+    uint64_t checkpoint = persistence.checkpoint_ticket;
+    persistence_checkpoint(&persistence, port);
+    cr_assert_eq(persistence.ticket, ticket + count);
+    cr_assert_eq(persistence.checkpoint_ticket, checkpoint);
+}
+
+static void hear_all(void)
+{
+    while (persistence.news.logged < persistence.ticket)
+        hear();
+}
+
+/* Whoever publishes waits for a part of them at most, and not for all at once. */
+Test(persistence, moves_old_values_in_parts_before_a_checkpoint_is_due)
+{
+    start_with_old_values();
+    persistence.given_bytes = NEAR_BYTES - 1;
+    expect_moves(0);
+    persistence.given_bytes = NEAR_BYTES;
+    expect_moves(2);
+    cr_expect(persistence_has_room(&persistence), "others are let in meanwhile");
+    expect_moves(0);
+    hear_all();
+    expect_moves(2);
+    hear_all();
+    persistence.given_bytes += PERSISTENCE_MOVE_RATIO * 6 * OLD_BYTES;
+    expect_moves(6);
+    hear_all();
+    expect_moves(2);
+    hear_all();
+    expect_moves(0);
+    cr_expect(core_port_is_logged(port));
+    cr_expect_geq(core_port_needed_from(port), persistence.moved_from);
+    cr_expect_eq(persistence.moved_from, 0, "the old places stay until the checkpoint");
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES;
+    expect_checkpoint(true);
+    cr_expect_eq(persistence.moved_from, UINT64_MAX);
+}
+
+/* Where much comes, what is left comes at once. */
+Test(persistence, moves_all_that_is_left_once_a_checkpoint_is_due)
+{
+    start_with_old_values();
+    persistence.given_bytes = NEAR_BYTES;
+    expect_moves(2);
+    hear_all();
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES;
+    expect_moves(OLD_VALUES - 2);
+    expect_moves(0);
+    hear_all();
+    expect_checkpoint(true);
+}
+
+Test(persistence, chooses_old_values_anew_for_each_checkpoint)
+{
+    start_with_old_values();
+    persistence.given_bytes = PERSISTENCE_CHECKPOINT_BYTES;
+    uint64_t next = persistence.news.next;
+    persistence.news.next = 0;
+    expect_checkpoint(true);
+    hear_all();
+    persistence.news.next = next;
+    persistence.news.aside = PERSISTENCE_VALUE_SHARES * PERSISTENCE_MOVE_BYTES;
+    persistence.given_bytes = NEAR_BYTES;
+    expect_moves(2);
+}
+
+/* Of a large checkpoint it is further to the next one. */
+Test(persistence, moves_old_values_when_the_next_checkpoint_is_near)
+{
+    start_with_old_values();
+    persistence.checkpoint_bytes = 2 * PERSISTENCE_CHECKPOINT_BYTES / PERSISTENCE_CHECKPOINT_TIMES;
+    persistence.given_bytes = 2 * NEAR_BYTES - 1;
+    expect_moves(0);
+    persistence.given_bytes = 2 * NEAR_BYTES;
+    expect_moves(2);
+}
+
+Test(persistence, moves_nothing_early_before_the_last_checkpoint_is_whole)
+{
+    start_with_old_values();
+    persistence.given_bytes = NEAR_BYTES;
+    persistence.checkpoint_ticket = persistence.ticket + 1;
+    expect_moves(0);
+    persistence.checkpoint_ticket = 0;
+    expect_moves(2);
+}
+
+Test(persistence, moves_nothing_early_into_a_journal_that_is_not_well)
+{
+    start_with_old_values();
+    persistence.given_bytes = NEAR_BYTES;
+    persistence.news.state = JOURNAL_IS_REFUSED;
+    expect_moves(0);
+    persistence.news.state = JOURNAL_IS_WELL;
+    expect_moves(2);
+}
+
 /* A payload that was written anew has gone from its old place in the next checkpoint alone. */
-Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
+static void move_on_a_full_disk(bool is_chosen)
 {
     struct buffer *bytes = buffer_copy(span_text("a value"));
     payload_id payload = 0;
@@ -913,6 +1047,7 @@ Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
     uint64_t checkpoint = persistence.checkpoint_ticket;
     persistence.given_bytes = PERSISTENCE_TRIM_BYTES;
     expect_trim(true);
+    persistence.is_chosen = is_chosen;
     fill();
     persistence_checkpoint(&persistence, port);
     cr_assert_eq(persistence.checkpoint_ticket, checkpoint, "first it is written anew");
@@ -927,6 +1062,17 @@ Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
     while (!persistence_has_room(&persistence))
         hear();
     cr_assert_gt(persistence.news.first, 0);
+}
+
+Test(persistence, lets_no_old_place_go_before_a_checkpoint_tells_the_new_one)
+{
+    move_on_a_full_disk(false);
+}
+
+/* Other values pay than while the disk was well. */
+Test(persistence, chooses_anew_what_moves_when_the_disk_is_full)
+{
+    move_on_a_full_disk(true);
 }
 
 /* There is room for one checkpoint then, not for two: the last one must be worth it. */
