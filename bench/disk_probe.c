@@ -33,17 +33,19 @@ static void write_block(const struct disk_probe *probe, unsigned number)
         bench_die("cannot write to %s", probe->path);
 }
 
+/* One sync at least, however soon it is over. */
 static void *disk_probe_run(void *arg)
 {
     struct disk_probe *probe = arg;
-    for (unsigned i = 0; !atomic_load(&probe->is_over); i++) {
+    unsigned number = 0;
+    do {
         int64_t began_ns = test_now_ns();
-        write_block(probe, i);
+        write_block(probe, number++);
         int64_t end_ns = test_now_ns();
         if (end_ns - began_ns > probe->limit_ns)
             probe->still_ns += end_ns - began_ns;
         bench_sleep_until(end_ns + REST_NS);
-    }
+    } while (!atomic_load(&probe->is_over));
     return NULL;
 }
 

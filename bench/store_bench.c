@@ -281,6 +281,13 @@ static const double *values_of(const struct answer *answer, enum figure figure)
     return figure == P50 ? answer->p50 : figure == P99 ? answer->p99 : answer->still_ms;
 }
 
+static const char *unit_of(const struct load *load, enum figure figure)
+{
+    if (load->way == BULK)
+        return "B/s";
+    return figure == STILL ? "ms" : "us";
+}
+
 static void tell(const struct bench *bench, const struct load *load, const char *which,
                  enum figure figure)
 {
@@ -291,9 +298,7 @@ static void tell(const struct bench *bench, const struct load *load, const char 
         const struct answer *answer = &answers[load - loads][side];
         struct bench_row row = {.what = what,
                                 .system = sides[side],
-                                .unit = load->way == BULK ? "B/s"
-                                        : figure == STILL ? "ms"
-                                                          : "us",
+                                .unit = unit_of(load, figure),
                                 .values = values_of(answer, figure),
                                 .runs = bench->runs,
                                 .n = bench_count(bench, load->count)};
